@@ -29,7 +29,7 @@ from statistics import median
 
 import dispatch_slurm  # type: ignore[import-not-found]  # it lies beside this file
 from gridwright.machine import physical_cores
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.scheduler import Scheduler
@@ -64,7 +64,7 @@ def local(load: Load, *, private: bool = False, null: bool = False) -> float:
         f"filesystems: {{disk: {{type: local, path: {load.directory}}}}}\n"
         f"state: {load.directory / 'state'}\n"
     )
-    scheduler = kind_of(spec.scheduler).open(spec, LocalHeadNode())
+    scheduler = scheduler_kind(spec.scheduler).open(spec, LocalHeadNode())
     libraries = {name: str(load.directory / name) for name in ("work", "util")} if private else {}
     return array(scheduler, load, libraries, null=null)
 

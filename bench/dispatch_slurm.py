@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from gridwright.providers import head_node
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.scheduler import Scheduler
@@ -103,7 +103,7 @@ def slurm() -> Slurm:
     spec = load_spec(file)
     head = head_node(spec)
     state = Path("/var/lib/gridwright/labs/dispatch/state")
-    return Slurm(head, kind_of(spec.scheduler).open(spec, head), state)
+    return Slurm(head, scheduler_kind(spec.scheduler).open(spec, head), state)
 
 
 def ours(jobs: int, *, private: bool = False) -> float:

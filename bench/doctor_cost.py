@@ -16,7 +16,7 @@ from collections.abc import Callable
 from unittest import mock
 
 from gridwright.doctor.checks import all_checks
-from gridwright.doctor.checks.tuning import commands_asked, settings_asked
+from gridwright.doctor.checks.tuning import requested_commands, requested_settings
 from gridwright.doctor.facts import gather, mounted
 from gridwright.doctor.messages import FactsRequest
 
@@ -46,7 +46,7 @@ def main() -> None:
     cheap = frozenset[str]().union(*(check.reads or () for check in all_checks()))
     with tempfile.TemporaryDirectory() as made:
         library = sys.argv[1] if len(sys.argv) > 1 else made
-        request = FactsRequest({"data": library}, settings_asked(), commands_asked(), {})
+        request = FactsRequest({"data": library}, requested_settings(), requested_commands(), {})
         print(f"{'section':<28} {'wall ms':>8} {'CPU ms':>8} {'programs':>8}  each minute")
         for name, look in gather._lookers(request, mounted.mounted()).items():
             wall, used, programs = cost(look)

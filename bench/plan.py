@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gridwright.catalog import load_catalog
 from gridwright.plan.needs import Needs, read_needs
-from gridwright.plan.search import plan, search
+from gridwright.plan.search import plan_grids, search
 from gridwright.spec import load_spec
 from night_table import JOBS, write_table  # type: ignore[import-not-found]  # it lies beside this file
 from tables import machine, markdown, publish, spread
@@ -61,7 +61,7 @@ def works(directory: Path) -> dict[str, Callable[[], object]]:
         command = [str(Path(sys.executable).with_name("gridwright")), "plan", str(file), "--json"]
         found |= {
             f"{cores} cores, search: {candidates:,} candidates costed": (partial(_searched, needs)),
-            f"{cores} cores, plan: designs predicted, neighbours, front": partial(plan, spec),
+            f"{cores} cores, plan: designs predicted, neighbours, front": partial(plan_grids, spec),
             f"{cores} cores, the command `gridwright plan --json`": (
                 partial(subprocess.run, command, capture_output=True, check=True)
             ),

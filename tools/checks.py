@@ -144,7 +144,7 @@ def daemons(name: str, *arguments: str, marked: str, workers: int = 0, spread: s
 def check(*more: str) -> list[list[Part]]:
     """The inner loop."""
     ruff, cargo = str(BIN / "ruff"), "cargo"
-    style = [(ruff, "format", "--check", "."), (ruff, "check", ".")]
+    style = [(ruff, "format", "--check", "."), (ruff, "check", "."), (sys.executable, "tools/words.py")]
     clippy = (cargo, "clippy", *CARGO, "--locked", "--all-targets", "--quiet", "--", "--deny", "warnings")
     rust = [
         (cargo, "fmt", *CARGO, "--all", "--check"),
@@ -233,8 +233,8 @@ def carry_out(stages: list[list[Part]]) -> bool:
 
 def main() -> int:
     """Run what the one argument names."""
-    # A shell's job in the background ignores both, and so would the commands whose stop is tested.
-    for number in (signal.SIGINT, signal.SIGQUIT):
+    # What starts this may ignore them, as shells do for jobs in the background, and so would what is tested.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     stages = WANTED[sys.argv[1]]()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from mmap import mmap
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from gridwright.filesystems.reading import Reading
 from gridwright.model.solver import Flow
@@ -37,6 +37,20 @@ def receive_into_file(
     crc: int,
 ) -> tuple[int, int, int, int, float, int]: ...
 def open_direct(file: int, size: int) -> int: ...
+
+class ManifestWriter:
+    def __init__(
+        self, path: Path, columns: Sequence[tuple[str, str, int, bool]], head: Sequence[tuple[str, str]]
+    ) -> None: ...
+    def write(self, rows: list[tuple[object, ...]]) -> None: ...
+    def finish(self) -> None: ...
+
+class ManifestReader:
+    head: list[tuple[str, str]]
+    columns: list[str]
+    def __init__(self, path: Path, columns: Sequence[tuple[str, str, int, bool]]) -> None: ...
+    def batch(self, most: int) -> tuple[int, list[tuple[Any, ...]]] | None: ...
+
 def solve_flows(
     capacities: Sequence[float], flows: Sequence[Flow]
 ) -> tuple[list[float], list[int | None]]: ...

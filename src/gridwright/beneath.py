@@ -126,12 +126,12 @@ class Beneath:
         Raises OSError.
         """
         self.parent(path)
-        found: set[int | None] = set()
+        writers: set[int | None] = set()
         for status in (os.fstat(self.root), *self._met):
-            found.add(status.st_uid)
+            writers.add(status.st_uid)
             if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
-                found.add(None)
-        return found
+                writers.add(None)
+        return writers
 
     def refresh(self) -> None:
         """Forget which directories are open: something was renamed or removed."""
@@ -210,8 +210,9 @@ def _not_own(status: os.stat_result, path: str | bytes | os.PathLike[str]) -> OS
         owner = pwd.getpwuid(owner_of(status)).pw_name
     except KeyError:
         owner = str(owner_of(status))
-    why = f"the directory belongs to {owner} and has mode {stat.S_IMODE(status.st_mode):04o}"
-    return OSError(errno.ESTALE, why, os.fsdecode(path))
+    name = os.fsdecode(path)
+    why = f"directory {name} belongs to {owner} and has mode {stat.S_IMODE(status.st_mode):04o}"
+    return OSError(errno.ESTALE, why, name)
 
 
 def open_own(path: str | bytes | os.PathLike[str], *, directory: int | None = None) -> int:

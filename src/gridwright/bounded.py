@@ -12,11 +12,14 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 RELIEF_S = 0.3
 """A look takes milliseconds where nothing hangs; locks on a busy file system take a tenth of a second."""
 _HEAD = struct.Struct(">I")
+_LONGEST = 3
+"""A look that is at work, and not held up by what it looks at, may take so many times its limit."""
 _DEATH_S = 0.5
 """How long killed processes take to end at most, where no mount holds them."""
 T = TypeVar("T")
@@ -28,7 +31,7 @@ class Hangs(Exception):
     """The look had not ended in time; what it touched does not answer."""
 
 
-def look(what: Callable[[], T], seconds: float) -> T:
+def call_bounded(what: Callable[[], T], seconds: float) -> T:
     """Call a function in a child process and return what it returns.
 
     Raises Hangs, and OSError as the function raised it, or in the place of what else it raised. A child that
@@ -45,6 +48,7 @@ def look_at_all(
 ) -> dict[str, Any]:
     """Call functions in child processes, each within `seconds`; `longer` has exceptions.
 
+    One that is at work by then, as on a busy machine, may take three times as long.
     One child calls them one after the other: a fork takes longer than most looks do. What has not ended after
     RELIEF_S does not hold up the others: two more children call these, each a half. So all ends soon after
     `seconds`, however many hang.
@@ -70,6 +74,8 @@ class _Child:
     """When it began with the first of these, by time.monotonic()."""
     relief: int
     """The pipe by which it learns that others look at the rest."""
+    granted_s: float = 0.0
+    """What it got beyond the limit of what it looks at now."""
     is_relieved: bool = False
     said: bytearray = field(default_factory=bytearray)
 
@@ -124,14 +130,14 @@ class _Looks:
     def _due(self, child: _Child) -> float:
         """When something is to be done about a child that says nothing more."""
         limit = self._limits[child.names[0]]
-        return child.since + (min(RELIEF_S, limit) if len(child.names) > 1 else limit)
+        return child.since + (min(RELIEF_S, limit) if len(child.names) > 1 else limit + child.granted_s)
 
     def _hear(self, child: _Child) -> None:
         chunk = os.read(child.pipe, 1 << 16)
         child.said += chunk
         for answer in child.answers():
             self.seen[child.names.pop(0)] = answer
-            child.since = time.monotonic()
+            child.since, child.granted_s = time.monotonic(), 0.0
             if not child.names:
                 break
         if not chunk or not child.names:
@@ -142,8 +148,13 @@ class _Looks:
     def _hold_up(self, child: _Child) -> None:
         """Give up what a child looks at, or leave it to that and have others look at the rest."""
         first, *rest = child.names
-        if time.monotonic() >= child.since + self._limits[first]:
-            self._forget(child)
+        limit = self._limits[first]
+        if time.monotonic() >= child.since + limit + child.granted_s:
+            if child.granted_s < (_LONGEST - 1) * limit and _is_at_work(child.pid):
+                # A machine that is busy is no mount that hangs.
+                child.granted_s += limit / 4
+            else:
+                self._forget(child)
         child.names, child.is_relieved = [first], True
         with contextlib.suppress(BrokenPipeError):
             os.write(child.relief, b".")
@@ -171,6 +182,14 @@ class _Looks:
             os.waitpid(child.pid, os.WNOHANG)
 
 
+def _is_at_work(pid: int) -> bool:
+    """Whether a process runs, or waits for a processor: state R of proc_pid_stat(5)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "R"
+    except OSError:
+        return False
+
+
 def _wait(child: _Child, deadline: float) -> None:
     """Wait until a child has ended, or the time is up."""
     handle = os.pidfd_open(child.pid)
@@ -187,7 +206,7 @@ def _answer(looks: Sequence[Looker], pipe: int, relieved: int) -> None:
         for what in looks:
             if select.select([relieved], [], [], 0)[0]:
                 break
-            said = _said(what)
+            said = _complaint(what)
             data = memoryview(_HEAD.pack(len(said)) + said)
             while data:
                 data = data[os.write(pipe, data) :]
@@ -195,7 +214,7 @@ def _answer(looks: Sequence[Looker], pipe: int, relieved: int) -> None:
         os._exit(0)
 
 
-def _said(what: Looker) -> bytes:
+def _complaint(what: Looker) -> bytes:
     """What a look saw, or how it failed."""
     try:
         return pickle.dumps(what())

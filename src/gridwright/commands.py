@@ -197,7 +197,7 @@ def _wait(process: subprocess.Popen[bytes], limit: _Limit) -> None:
 def _exchange(
     process: subprocess.Popen[bytes], stdin: bytes, limit: _Limit, most_bytes: int
 ) -> tuple[bytes, bytes]:
-    """Hand in the input and gather the output, until the process has ended.
+    """Submit the input and gather the output, until the process has ended.
 
     Raises TimeoutError behind the deadline, OverflowError when it prints more than it may, and _Stopping.
     """

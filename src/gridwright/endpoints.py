@@ -1,4 +1,4 @@
-"""Endpoints of stores, as people write them into a grid spec, a flag, the environment or a profile."""
+"""Endpoints of stores and URLs of buckets, as people write them into a grid spec, a flag or a profile."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def why_no_endpoint(url: str) -> str | None:
     if parts.scheme == "http" and not is_loopback(host):
         return "has no TLS: credentials and data would go through the network in the open"
     return "has a query or a fragment" if parts.query or parts.fragment else None
+
+
+def why_no_prefix(bucket_url: str) -> str | None:
+    """Why the prefix of a bucket's URL would not be what its writer means; None for a good one, and none."""
+    steps = bucket_url.partition("://")[2].split("/")[1:]
+    return "has . or .. in its prefix, which lead nowhere in a bucket" if {".", ".."} & {*steps} else None
 
 
 def is_loopback(host: str) -> bool:

@@ -106,5 +106,5 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
 
     folded = {each.lower(): each for each in allowed}
     # A pasted paragraph is no typo, and comparing it would take long.
-    found = difflib.get_close_matches(name.lower()[:64], folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    close_matches = difflib.get_close_matches(name.lower()[:64], folded, n=1, cutoff=0.6)
+    return folded[close_matches[0]] if close_matches else None

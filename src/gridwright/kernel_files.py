@@ -36,7 +36,7 @@ def number_of(path: Path | str) -> int | None:
 def names_in(directory: Path) -> list[str]:
     """Names of what is in a directory, in order; none where it cannot be read."""
     try:
-        return sorted(each.name for each in directory.iterdir())
+        return sorted(entry.name for entry in directory.iterdir())
     except OSError:
         return []
 

@@ -264,7 +264,7 @@ def _tuple(arguments: tuple[Any, ...]) -> _Reader:
 
 def _row(kinds: tuple[Any, ...], make: Callable[[list[Any]], Any]) -> _Reader:
     """A list of as many values, each of its own kind."""
-    readers = [_reader(each) for each in kinds]
+    readers = [_reader(kind) for kind in kinds]
 
     def read(value: Any) -> Any:  # noqa: ANN401
         if not isinstance(value, list) or len(value) != len(readers):

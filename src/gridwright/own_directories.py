@@ -56,7 +56,7 @@ def hold_settings_of_home() -> None:
     if not Path(named).is_absolute():
         raise untrusted(named, "HOME is no absolute path", "set HOME to root's own, as sudo -H does")
     home, owners = home_directory(), sudo_callers()
-    for place in (home, *(home / each for each in _SETTINGS)):
+    for place in (home, *(home / setting for setting in _SETTINGS)):
         _hold_for_root(place, owners=owners)
 
 

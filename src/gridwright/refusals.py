@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shlex
@@ -26,6 +27,18 @@ REMEDIES = {
 """By errors that no code of ours makes, see errno(3)."""
 
 
+def reason_of(error: BaseException, *, named: bool = False) -> str:
+    """What an error says, for people; `named`: after the path that the system refuses, where there is one.
+
+    `strerror` of an OSError that was made of a text alone is None, and `str` shows a path as bytes.
+    """
+    reason = getattr(error, "strerror", None) or str(error)
+    name = getattr(error, "filename", None)
+    if not named or not isinstance(name, (str, bytes)):
+        return reason
+    return f"{os.fsencode(name).decode('utf-8', 'backslashreplace')}: {reason}"
+
+
 class Hindrance(NamedTuple):
     """Why the system refuses a path, in words, and what to do."""
 
@@ -40,11 +53,33 @@ def refusal(
 
     Where permission is denied it says whose is what is closed, and the command by which its owner opens it.
     """
-    reason = error.strerror or str(error)
+    reason = reason_of(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         return _denied(Path(path).absolute(), reason, otherwise, os.W_OK if writes else os.R_OK)
     remedy = REMEDIES.get(error.errno or 0)
     return Hindrance(reason, f"{remedy}; or {otherwise}" if remedy else otherwise)
+
+
+def whose_refusal(root: int, path: bytes, what: str, error: OSError) -> Hindrance | None:
+    """Whose a path below an open directory is, or the nearest directory that it lies in.
+
+    `what` is the participle of what this user may not do. None where that is not why, where nothing there
+    belongs to another user, and for root, whom no owner keeps from anything.
+    """
+    me = os.geteuid()
+    while me and error.errno in (errno.EACCES, errno.EPERM):
+        with contextlib.suppress(OSError):
+            owner = os.stat(path or b".", dir_fd=root, follow_symlinks=False).st_uid
+            if owner != me:
+                whose = "root" if owner == 0 else f"user {user_name(owner)}"
+                run = "root" if owner == 0 else f"{whose} or root"
+                return Hindrance(
+                    f"of {whose}, cannot be {what} by user {user_name(me)}", f"run the command as {run}"
+                )
+        if not path:
+            break
+        path = path.rpartition(b"/")[0]
+    return None
 
 
 def _denied(path: Path, reason: str, otherwise: str, wanted: int) -> Hindrance:
@@ -56,7 +91,7 @@ def _denied(path: Path, reason: str, otherwise: str, wanted: int) -> Hindrance:
     else:
         if needed == os.W_OK:
             # A new file, and one that is replaced whole, need their directory.
-            place = next(each for each in path.parents if os.path.lexists(each))
+            place = next(parent for parent in path.parents if os.path.lexists(parent))
             needed |= os.X_OK
     try:
         status = place.stat()

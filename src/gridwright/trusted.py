@@ -74,9 +74,9 @@ def _is_private_group(status: os.stat_result) -> bool:
     if (owner.pw_gid, name) != (group.gr_gid, group.gr_name) or group.gr_gid == 0:
         return False
     users = pwd.getpwall()
-    listed = {each.pw_name for each in users}
+    listed = {user.pw_name for user in users}
     groups = [group, *(each for each in grp.getgrall() if each.gr_gid == group.gr_gid)]
-    members = {each.pw_name for each in users if each.pw_gid == group.gr_gid}
+    members = {user.pw_name for user in users if user.pw_gid == group.gr_gid}
     members.update(*(each.gr_mem for each in groups))
     return members <= {name} and (name in listed or group.gr_gid == owner.pw_uid)
 

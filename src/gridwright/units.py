@@ -172,6 +172,31 @@ def parse_duration(value: object) -> float:
     return float(total)
 
 
+def plural(number: int, word: str) -> str:
+    """The form that a noun of one has after a number: `1 file`, `2 files`, `2 directories`, `2 launches`."""
+    if number == 1:
+        return word
+    if word.endswith("y") and word[-2:-1] not in "aeou":
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("ch", "sh", "s", "x")) else f"{word}s"
+
+
+def counted(number: int, word: str) -> str:
+    """How many, in words: `1 node`, `2,000 nodes`."""
+    return f"{number:,} {plural(number, word)}"
+
+
+def format_duration(seconds: float) -> str:
+    """A time span in words, such as 3 d 4 h; a clock that was set back makes none below 0."""
+    left = max(0, int(seconds))
+    parts = []
+    for word, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        if count:
+            parts.append(f"{count} {word}")
+    return " ".join(parts[:2]) or "0 s"
+
+
 def format_bytes(n: float, binary: bool = True) -> str:
     """A size for people: whole figures as they are (`64 KiB`), others in three digits (`1.50 GiB`).
 
@@ -213,10 +238,10 @@ def _text(value: object, kind: str, example: str) -> str:
 def _split(value: object, kind: str, example: str) -> tuple[Fraction, str, str]:
     """Amount, unit (may be empty) and trimmed text of a quantity."""
     text = _text(value, kind, example)
-    found = _QUANTITY.fullmatch(text)
-    unit = (found[2] or "") if found else ""
-    if found and not re.match(r"[_,.]|[eE][+-]?[0-9]", unit):
-        return Fraction(found[1]), unit, text
+    match = _QUANTITY.fullmatch(text)
+    unit = (match[2] or "") if match else ""
+    if match and not re.match(r"[_,.]|[eE][+-]?[0-9]", unit):
+        return Fraction(match[1]), unit, text
     if re.match(r"-\s*[0-9]", text):
         raise UnitError(f"{_show(text)} is negative", f"write {kind} such as {example}")
     if re.match(r"[0-9][0-9.]*[_,][0-9]", text):

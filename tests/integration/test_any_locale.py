@@ -30,6 +30,7 @@ def latin_1(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"LC_ALL": "en_US.ISO-8859-1", "LOCPATH": str(place)}
 
 
+@pytest.mark.thorough
 def test_a_proof_in_iso_8859_1(gridwright: Command, tmp_path: Path, latin_1: dict[str, str]) -> None:
     """Names are in UTF-8 and the locale is not: Python has other letters for them, and the same bytes."""
     spec = tmp_path / "日本.yaml"

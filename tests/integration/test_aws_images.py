@@ -46,6 +46,7 @@ def kept(cloud: AwsCloud) -> str:
     return str(cloud.stack("gridwright-demo").parameters[PARAMETER])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("allowed")
 def test_a_name_that_moves_replaces_nothing_until_it_is_asked_for(fsx: Grid, cloud: AwsCloud) -> None:
     made = fsx.done("up", "--json").json

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from gridwright.providers.aws.layout import Role
-from gridwright.providers.aws.power_program import build_zipapp, power_configuration
+from gridwright.providers.aws.machine_files import POWER as POWER_PROGRAM
+from gridwright.providers.aws.machine_files import power_configuration
 from gridwright.spec import load_spec
 from tests.support.aws_cloud import AwsCloud, aws_cloud
 from tests.support.aws_faults import Call
@@ -50,7 +51,7 @@ class Head:
         self._cloud, self.place = cloud, place
         (place / "scontrol").write_text(SCONTROL)
         (place / "scontrol").chmod(0o755)
-        (place / "power.pyz").write_bytes(build_zipapp())
+        (place / "power.pyz").write_bytes(POWER_PROGRAM.archive())
         (place / "power.json").write_text(json.dumps(power_configuration(load_spec(grid.spec))))
         self.told.touch()
 

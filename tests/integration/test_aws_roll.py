@@ -39,6 +39,7 @@ def head_of(spec: str, cloud: AwsCloud, before: Faults, place: Path) -> Head:
     return head
 
 
+@pytest.mark.thorough
 def test_a_change_of_the_type_replaces_nodes_when_their_jobs_have_ended(
     gridwright: Command, cloud: AwsCloud, before: Faults, tmp_path: Path
 ) -> None:

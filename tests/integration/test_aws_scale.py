@@ -67,6 +67,7 @@ def a_server_that_aws_has_ended_is_made_anew(grid: Grid, cloud: AwsCloud) -> Non
     assert cloud.volumes("gridwright:target") == volumes
 
 
+@pytest.mark.thorough
 def test_volumes_of_a_pair_outlive_its_servers(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> None:
     grid = grid_of(SCALE, gridwright, cloud, tmp_path)
     with judged(cloud, SCALE):

@@ -189,6 +189,7 @@ def test_a_grid_on_its_own_lustre_from_nothing_to_nothing(
     assert judge_lustre.without_use() == set()
 
 
+@pytest.mark.thorough
 def test_owner_and_expiry_change_while_machines_run(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
     # moto makes a group anew whatever changes; what AWS does is held against its schemas, in the unit tests.
@@ -274,6 +275,7 @@ def test_a_file_system_that_is_named_is_replaced_and_its_data_kept(fsx: Grid, cl
     assert cloud.file_systems() == []
 
 
+@pytest.mark.thorough
 def test_the_old_volumes_of_a_replaced_lustre_are_nobodys(lustre: Grid, cloud: AwsCloud) -> None:
     lustre.done("up")
     for role, names in SERVERS.items():
@@ -294,6 +296,7 @@ def test_the_old_volumes_of_a_replaced_lustre_are_nobodys(lustre: Grid, cloud: A
     assert left["Volumes"] == []
 
 
+@pytest.mark.thorough
 def test_one_of_two_file_systems_goes(gridwright: Command, cloud: AwsCloud, tmp_path: Path) -> None:
     second = "  other: {type: fsx-lustre, path: /other, deployment: scratch-2, capacity: 1200 GiB}\n"
     text = FSX.replace("libraries:", second + "libraries:").replace(

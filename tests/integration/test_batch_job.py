@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gridwright.node_programs.batch_job.job_file import DOOMED, JobFile, Predecessor, RunEnd, read_end
-from gridwright.node_programs.batch_job_program import build_zipapp
+from gridwright.node_programs.one_file import BATCH_JOB
 from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
 from gridwright.schedulers.job_tag import JobTag
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, start_as
@@ -103,7 +103,7 @@ def _alive(seconds: str) -> list[psutil.Process]:
 
 
 def test_nodes_need_no_newer_python(tmp_path: Path) -> None:
-    assert beyond_python_3_9(build_zipapp(), tmp_path) == ""
+    assert beyond_python_3_9(BATCH_JOB.archive(), tmp_path) == ""
 
 
 def test_arguments_and_environment_arrive_byte_for_byte(node: Node) -> None:

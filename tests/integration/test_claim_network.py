@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.aws.claim.network import NETWORK_FILE, network_file
+from gridwright.providers.aws.claim.this_machine import NETWORK_FILE, network_file
 from tests.support.skips import needs
 
 pytestmark = pytest.mark.root

@@ -65,7 +65,7 @@ RULES = (
 """The first that fits a command; what none fits is run locally."""
 WANTS = {
     r"there is no job|--job: no node has": "jobs are those of a reader's grid: test_local_jobs",
-    r"there is no grid here|nothing is for down|is the machine that Gridwright runs on": "a grid that is up",
+    r"there is no grid here|is for grids that up makes": "a grid that is up",
     r"this machine alone is looked at|one node is tested|this machine is the grid": "nodes",
     r"Address already in use|Cannot assign requested address|is no address of this": "a port, an address",
     r"no layouts|has layouts|whose file system lets|nobody chooses over which targets": "a Lustre",

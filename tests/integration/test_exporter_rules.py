@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gridwright.monitor.exporter.dashboards import dashboard_files
-from gridwright.monitor.exporter.families import known_series
+from gridwright.monitor.exporter.metric_families import known_series
 from gridwright.monitor.exporter.rules import BUSY, DELIVERED, WAITS, rules_text
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec

@@ -93,6 +93,11 @@ def test_roots_command_in_mallorys_directory_takes_no_grid_yaml_of_hers(trap: Pa
     assert not (trap.parent / "caught").exists()
 
 
+def test_the_command_that_names_the_spec_names_it_where_its_verb_takes_it(trap: Path) -> None:
+    done = run(["repo", "export", "archive", "data"], trap)
+    assert "gridwright repo export --grid ./grid.yaml archive data" in " ".join(done.stderr.split())
+
+
 def test_who_owns_the_spec_and_its_directory_takes_it(tmp_path: Path) -> None:
     open_to_all(tmp_path)
     place = tmp_path / "place"

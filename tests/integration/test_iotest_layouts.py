@@ -18,9 +18,8 @@ from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.iotest_events import LibraryBegun, RepeatBegun
 from tests.support.command import Command, wait_until
 from tests.support.fleet import GridTest
+from tests.support.lfs_double import installed
 
-DOUBLE = Path(__file__).parents[1] / "support" / "lustre_double"
-PATH = {"PATH": f"{DOUBLE}:{os.environ['PATH']}"}
 QUICK = ("--phases", "write", "--size", "2MiB", "--streams", "1", "--allow-disturbed", "--repeat", "3")
 
 
@@ -40,12 +39,18 @@ libraries:
 """)
     for library in ("lake/data", "disk/work", "disk/util"):
         (tmp_path / library).mkdir(parents=True)
-    set_layout(tmp_path / "lake" / "data", "-c", "4")
+    command = [f"{tmp_path}/bin/lfs", "setstripe", "-c", "4", f"{tmp_path}/lake/data"]
+    subprocess.run(command, env=os.environ | lustre(tmp_path), check=True, timeout=30)
     return tmp_path
 
 
-def set_layout(directory: Path, *flags: str) -> None:
-    subprocess.run([DOUBLE / "lfs", "setstripe", *flags, str(directory)], check=True, timeout=30)
+def lustre(place: Path, **given: object) -> dict[str, str]:
+    """The environment in which a double of lfs serves four OSTs; what is given is as it is from now on."""
+    state = place / "bin/lfs-state.json"
+    if not state.exists():
+        installed(place / "bin", place / "lake", osts=4)
+    state.write_text(json.dumps(json.loads(state.read_text()) | given))
+    return {"PATH": f"{place / 'bin'}:{os.environ['PATH']}", "LFS_STATE": str(state)}
 
 
 def layouts_of(document: Any) -> Any:
@@ -59,7 +64,7 @@ def test_a_slower_layout_is_seen_on_real_files(lake: Path) -> None:
     if subprocess.run(["chattr", "+S", str(probe)], capture_output=True, timeout=30, check=False).returncode:
         pytest.skip("the file system of the tests has no attribute S, by which the double slows files down")
     gridwright = Command(lake)
-    slow = PATH | {"LFS_SLOW": "1"}
+    slow = lustre(lake, waits=[1])
     # Three pairs tell too little where the machine has other work.
     tried = [*QUICK, "--repeat", "5", "--layout", "spec", "--json"]
     ended = gridwright("iotest", lake / "grid.yaml", *tried, environment=slow)
@@ -67,8 +72,8 @@ def test_a_slower_layout_is_seen_on_real_files(lake: Path) -> None:
     assert "not tested: library work: on " in ended.text
     layouts = layouts_of(ended.json)
     assert (layouts["name"], layouts["text"]) == ("spec", "-c 1")
-    assert layouts["default_found"]["text"] == "-c 4 -S 1M"
-    assert layouts["chosen_found"]["text"] == "-c 1 -S 1M"
+    assert layouts["default_found"]["text"] == "-c 4 -S 4M"
+    assert layouts["chosen_found"]["text"] == "-c 1 -S 4M"
     assert layouts["chosen_found"]["components"][0]["osts"] == [0]
     (write,) = layouts["figures"]
     assert (len(write["default"]), write["ran"], write["differs"]) == (5, 5, True)
@@ -84,7 +89,7 @@ def test_a_slower_layout_is_seen_on_real_files(lake: Path) -> None:
     assert list((lake / "disk" / "work").iterdir()) == []
     shown = gridwright("runs", "show", "last")
     assert "write: the chosen layout is slower" in shown.out
-    assert "chosen -c 1, of which a file had -c 1 -S 1M" in " ".join(shown.out.split())
+    assert "chosen -c 1, of which a file had -c 1 -S 4M" in " ".join(shown.out.split())
     report = (gridwright.only_run() / "report.html").read_text()
     assert "the chosen layout is slower" in report
 
@@ -92,11 +97,11 @@ def test_a_slower_layout_is_seen_on_real_files(lake: Path) -> None:
 def test_the_same_layout_on_both_sides_shows_no_difference(lake: Path) -> None:
     gridwright = Command(lake)
     ended = gridwright(
-        "iotest", lake / "grid.yaml", *QUICK, "--layout", "-c 9 -S 1M", "--json", environment=PATH
+        "iotest", lake / "grid.yaml", *QUICK, "--layout", "-c 9 -S 4M", "--json", environment=lustre(lake)
     )
     assert ended.status == 0, ended.err
     layouts = layouts_of(ended.json)
-    assert layouts["chosen_found"]["text"] == "-c 4 -S 1M", "there are four targets"
+    assert layouts["chosen_found"]["text"] == "-c 4 -S 4M", "there are four targets"
     assert [each["differs"] for each in layouts["figures"]] == [False]
     assert "layouts-alike" in [each["name"] for each in ended.findings]
 
@@ -104,7 +109,7 @@ def test_the_same_layout_on_both_sides_shows_no_difference(lake: Path) -> None:
 def test_a_stopped_comparison_keeps_what_it_measured_and_leaves_nothing(lake: Path) -> None:
     gridwright = Command(lake)
     flags = ("--phases", "write", "--seconds", "1", "--streams", "1", "--repeat", "9", "--layout", "1")
-    with gridwright.start("iotest", lake / "grid.yaml", *flags, environment=PATH) as running:
+    with gridwright.start("iotest", lake / "grid.yaml", *flags, environment=lustre(lake)) as running:
         running.says("repeat 2 of 9")
         running.says("files in layout -c 1")
         running.signal(signal.SIGINT)
@@ -120,7 +125,7 @@ def test_a_stopped_comparison_keeps_what_it_measured_and_leaves_nothing(lake: Pa
 
 def test_a_layout_that_hangs_is_stopped_at_once(lake: Path) -> None:
     gridwright = Command(lake)
-    hangs = PATH | {"LFS_HANGS": "60"}
+    hangs = lustre(lake, hangs=60)
     with gridwright.start(
         "iotest", lake / "grid.yaml", *QUICK, "--layout", "2", environment=hangs
     ) as running:
@@ -141,7 +146,7 @@ def test_a_layout_that_hangs_is_stopped_at_once(lake: Path) -> None:
 
 def test_a_refusal_of_the_servers_leaves_nothing(lake: Path) -> None:
     gridwright = Command(lake)
-    refuses = PATH | {"LFS_REFUSES": "Operation not supported"}
+    refuses = lustre(lake, refuses="Operation not supported")
     ended = gridwright("iotest", lake / "grid.yaml", *QUICK, "--layout", "2", environment=refuses)
     assert ended.status == 3
     assert "was not set: lfs setstripe: cannot create composite file" in ended.text
@@ -170,7 +175,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_made(
     lake: Path, flags: tuple[str, ...], says: str
 ) -> None:
     gridwright = Command(lake)
-    ended = gridwright("iotest", lake / "grid.yaml", *flags, environment=PATH)
+    ended = gridwright("iotest", lake / "grid.yaml", *flags, environment=lustre(lake))
     assert ended.status == 2
     assert says in ended.text
     assert not gridwright.runs.exists()
@@ -182,7 +187,7 @@ def test_a_file_system_without_layouts_is_refused_before_anything_is_made(lake: 
     (lake / "disk" / "data").mkdir()
     (lake / "grid.yaml").write_text(text)
     for words in ((lake / "grid.yaml",), ("--directory", lake / "disk" / "data")):
-        ended = gridwright("iotest", *words, "--layout", "4", environment=PATH)
+        ended = gridwright("iotest", *words, "--layout", "4", environment=lustre(lake))
         assert ended.status == 2
         assert "nobody chooses over which targets files lie" in ended.text
     assert not gridwright.runs.exists()
@@ -192,7 +197,8 @@ def test_a_file_system_without_layouts_is_refused_before_anything_is_made(lake: 
 def test_several_nodes_have_their_directories_laid_out(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", PATH["PATH"])
+    for name, value in lustre(lake).items():
+        monkeypatch.setenv(name, value)
     library = lake / "lake" / "data"
     layout = TriedLayout("lustre", "2", read_layout_text("2"))
     test = GridTest(tmp_path, library, nodes=2, layout=layout)
@@ -202,8 +208,8 @@ def test_several_nodes_have_their_directories_laid_out(
     assert found.layouts is not None
     assert found.layouts.default_found is not None
     assert found.layouts.chosen_found is not None
-    assert found.layouts.default_found.text == "-c 4 -S 1M"
-    assert found.layouts.chosen_found.text == "-c 2 -S 1M"
+    assert found.layouts.default_found.text == "-c 4 -S 4M"
+    assert found.layouts.chosen_found.text == "-c 2 -S 4M"
     assert [len(found.layouts.figures[0].default), len(found.layouts.figures)] == [3, 2]
     assert all({node.node for node in each.nodes} == {"node1", "node2"} for each in found.layouts.phases)
     order = [
@@ -227,8 +233,8 @@ def test_without_lfs_nothing_is_written(lake: Path) -> None:
 def test_a_refusal_on_nodes_ends_the_test_and_leaves_nothing(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", PATH["PATH"])
-    monkeypatch.setenv("LFS_REFUSES", "Operation not supported")
+    for name, value in lustre(lake, refuses="Operation not supported").items():
+        monkeypatch.setenv(name, value)
     library = lake / "lake" / "data"
     test = GridTest(tmp_path, library, nodes=2, layout=TriedLayout("lustre", "2", read_layout_text("2")))
     record, ended = test(size_bytes=1 << 20, streams=1, phases=("write",), repeat=3, layout="2")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.commands import run_here
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.library_scan import scan_library
 from gridwright.filesystems.lustre_client.scan_findings import LayoutFindings
@@ -158,6 +158,6 @@ def test_a_library_that_hangs_is_told_with_its_directory_in_time(tmp_path: Path)
     with hanging_mount(tmp_path / "hangs") as library:
         found = scan_library(run_here, str(library), seconds=0.5)
         assert found is not None
-        (finding,) = LayoutFindings(found, str(library), 1, LayoutWish(library="data")).all()
+        (finding,) = LayoutFindings(found, str(library), 1, DesiredLayout(library="data")).all()
     assert finding.name == "layouts-unread"
     assert f"hangs in {library}" in finding.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ def test_a_library_that_was_set_back_takes_nothing_newer_from_the_bucket(
             (place / name).write_text("edited")
         for name in ("c1", "c2"):
             (place / name).write_text("created")
+        (place / "f3").chmod(0o600)
         assert gridwright("repo", "export", *flags).status == 0
         ended = gridwright("repo", "export", "--json", *flags)
         assert (ended.status, ended.json["done"], "set back" in ended.err) == (0, {}, False)
@@ -64,7 +66,7 @@ def test_a_library_that_was_set_back_takes_nothing_newer_from_the_bucket(
         assert "was set back to an earlier state" in ended.text
         ended = gridwright("repo", "export", "--deletions", "--json", *flags)
         assert "was set back to an earlier state" in ended.text
-        assert (ended.status, problems(ended)) == (1, ["f1", "f2"]), ended.out
+        assert (ended.status, problems(ended)) == (1, ["f1", "f2", "f3"]), ended.out
         assert "deleted from the bucket" not in ended.json["done"]
         assert "sent" not in ended.json["done"], ended.out
         for name in ("f1", "f2"):
@@ -75,10 +77,11 @@ def test_a_library_that_was_set_back_takes_nothing_newer_from_the_bucket(
 
         # The import makes what was made since, and names what differs, until somebody says who wins.
         ended = gridwright("repo", "import", "--json", *flags)
-        assert (ended.status, problems(ended)) == (1, ["f1", "f2"])
+        assert (ended.status, problems(ended)) == (1, ["f1", "f2", "f3"])
         assert (place / "c1").read_text() == "created"
         assert gridwright("repo", "import", "--prefer", "objects", *flags).status == 0
         assert (place / "f2").read_text() == "edited"
+        assert (place / "f3").stat().st_mode & 0o777 == 0o600
         assert gridwright("repo", "export", "--deletions", *flags).status == 0
         assert gridwright("repo", "verify", *flags).status == 0
         (place / "c2").unlink()
@@ -145,3 +148,41 @@ def test_a_library_that_was_set_back_in_the_midst_of_a_migration_is_compared_ane
         assert (place / "new").read_text() == "new"
         assert (place / "removed").read_text() == "removed"
         assert "set back" not in gridwright(*words).out
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("prefer", [(), ("--prefer", "objects")], ids=["", "objects"])
+@pytest.mark.parametrize("first", [True, False], ids=["export", "import"])
+def test_a_directory_that_was_set_back_keeps_its_later_owner_in_the_bucket(
+    server: StoreServer, url: str, tmp_path: Path, gridwright: Command, first: bool, prefer: tuple[str, ...]
+) -> None:
+    image, snapshot, place = tmp_path / "image", tmp_path / "snapshot", tmp_path / "library"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(32 << 20)
+    run("mkfs.ext4", "-q", "-F", image)
+    flags = ("--json", "--bucket", url, "--directory", place)
+    key = f"{url.removeprefix(f's3://{BUCKET}/')}/d/"
+    with mounted(image, place):
+        shutil.rmtree(place / "lost+found")
+        (place / "d").mkdir(mode=0o755)
+        (place / "d/file").write_text("content")
+        assert gridwright("repo", "export", *flags).status == 0
+    shutil.copyfile(image, snapshot)
+    with mounted(image, place):
+        os.chown(place / "d", 4101, 4102)
+        (place / "d").chmod(0o700)
+        assert gridwright("repo", "export", *flags).status == 0
+    said = server.client().head_object(Bucket=BUCKET, Key=key)["Metadata"]
+    assert (said["file-owner"], said["file-permissions"]) == ("4101", "0040700")
+    shutil.copyfile(snapshot, image)
+    with mounted(image, place):
+        if first:
+            assert gridwright("repo", "export", *flags).status == 1
+        gridwright("repo", "import", *prefer, *flags)
+        for number in range(2):
+            (place / f"d/new-{number}").write_text("new")
+            gridwright("repo", "export", *flags)
+            said = server.client().head_object(Bucket=BUCKET, Key=key)["Metadata"]
+            assert (said["file-owner"], said["file-group"]) == ("4101", "4102")
+            assert said["file-permissions"] == "0040700"

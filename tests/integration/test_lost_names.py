@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -87,13 +88,61 @@ def test_a_name_whose_object_is_gone_is_named_until_somebody_gives_it_up(
         assert "names only 1 (9 B in the bucket)" in said(ended)
         assert "only copies gone 1 (9 B)" in said(ended)
 
-    ended = gridwright("repo", "import", "--names", "--deletions", "--delete-up-to", "1", "--json", *flags)
+    told = gridwright("repo", "status", "--json", *flags).json["repositories"][0]
+    assert (told["lost_names"], told["finding"]["name"]) == (1, "only-copies-gone")
+    assert told["findings"] == [told["finding"]]
+    command = told["finding"]["remedy"].partition("run gridwright ")[2].partition(",")[0].split()
+    ended = gridwright(*command, "--json")
     assert ended.status == 0, ended.out
     assert any("f2" in each for each in ended.json["notes"])
     assert gridwright("repo", "status", *flags).status == 0
     assert gridwright("repo", "verify", *flags).status == 0
     assert gridwright("repo", "import", *flags).status == 0
     assert (library / "f3").read_text() == "content 3"
+
+
+def test_what_was_forgotten_stays_forgotten_on_two_machines(
+    server: StoreServer,
+    url: str,
+    library: Path,
+    tmp_path: Path,
+    gridwright: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flags = ("--bucket", url, "--directory", library, "--json")
+
+    def on(machine: str, *words: str) -> Ended:
+        monkeypatch.setenv(VARIABLE, str(tmp_path / machine))
+        return gridwright("repo", *words, *flags)
+
+    for number in range(12):
+        (library / f"f{number}").write_text(f"content {number}")
+    assert on("a", "export").status == on("b", "export").status == 0
+    assert on("a", "release", "f6").status == 0
+    delete(server, url, ["f6"])
+    assert problems(on("b", "export")) == ["f6"]
+    ended = on("a", "import", "--deletions", "--delete-up-to", "5")
+    assert (ended.status, any("f6" in each for each in ended.json["notes"])) == (0, True)
+    told = on("a", "status").json["repositories"][0]
+    assert (told["lost_names"], told["names_only"], told["findings"]) == (0, 0, [])
+    # Whoever exports in between still names it, and has it in the manifest.
+    (library / "new").write_text("new")
+    assert problems(on("b", "export")) == ["f6"]
+    for machine, verb in (("a", "verify"), ("a", "ls"), ("a", "export"), ("b", "export"), ("b", "verify")):
+        assert (ended := on(machine, verb)).status == 0, (machine, verb, ended.out)
+    for machine in "ab":
+        assert on(machine, "status").status == 0
+        assert "b'f6'" not in "".join(known(library)["known.sqlite files"])
+
+    # What comes back is there, and its next loss is named.
+    key = url.removeprefix(f"s3://{BUCKET}/") + "/f6"
+    server.client().put_object(Bucket=BUCKET, Key=key, Body=b"content 6")
+    assert on("a", "import").status == 0
+    assert (library / "f6").read_text() == "content 6"
+    assert on("a", "export").status == on("a", "release", "f6").status == 0
+    delete(server, url, ["f6"])
+    for machine in "ab":
+        assert problems(on(machine, "export")) == ["f6"]
 
 
 def test_an_emptied_prefix_is_no_reason_to_forget_what_was_there(
@@ -176,6 +225,60 @@ def test_what_another_library_has_is_not_lost_here(
     assert gridwright("repo", "import", *others).status == 0
     assert (other / "f1").read_text() == "content 1"
     assert gridwright("repo", "verify", *others).status == 0
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_what_another_library_has_deleted_is_in_no_other_library(
+    server: StoreServer, url: str, library: Path, tmp_path: Path, gridwright: Command, is_moved: bool
+) -> None:
+    other = tmp_path / "other"
+    (library / "d").mkdir()
+    (library / "d/f").write_text("1")
+    (library / "z").write_text("2")
+    other.mkdir()
+    flags, other_flags = (("--bucket", url, "--directory", each) for each in (library, other))
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "import", *other_flags).status == 0
+    if is_moved:
+        (library / "d").rename(library / "moved")
+        assert gridwright("repo", "export", *flags).status == 0
+    else:
+        shutil.rmtree(library / "d")
+    shutil.rmtree(other / "d")
+    assert gridwright("repo", "export", "--deletions", *flags).status == 0
+
+    ended = gridwright("repo", "export", *["--deletions"] * is_moved, *other_flags)
+    assert ended.status == 0, ended.out + ended.err
+    assert "are gone from here and from the bucket, and forgotten: d, d/f" in said(ended)
+    assert "in another library" not in said(ended)
+    for flags_of in (flags, other_flags, other_flags, flags):
+        for verb in ("export", "import"):
+            ended = gridwright("repo", verb, *flags_of)
+            assert ended.status == 0, ended.out + ended.err
+            assert "forgotten" not in ended.out
+            assert "in another library" not in said(ended)
+
+
+def test_what_is_here_alone_is_told_to_be_in_no_other_library(
+    url: str, library: Path, tmp_path: Path, gridwright: Command
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (library / "f").write_text("1")
+    (library / "z").write_text("2")
+    flags, other_flags = (("--bucket", url, "--directory", each) for each in (library, other))
+    assert gridwright("repo", "export", *flags).status == 0
+    assert gridwright("repo", "import", *other_flags).status == 0
+    (library / "f").unlink()
+    assert gridwright("repo", "export", "--deletions", *flags).status == 0
+    (other / "new").write_text("3")
+    # Its file is here, so that it is named; then it is gone from both.
+    assert problems(gridwright("repo", "export", "--json", *other_flags)) == ["f"]
+    (other / "f").unlink()
+    ended = gridwright("repo", "export", *other_flags)
+    assert ended.status == 0, ended.out + ended.err
+    assert "in another library" not in said(ended)
+    assert "forgotten: f" in said(ended)
 
 
 def test_what_is_nowhere_leaves_all_states_and_the_manifest(

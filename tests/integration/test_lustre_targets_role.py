@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.oci.targets_program import UNIT, build_zipapp, unit_file
+from gridwright.providers.oci.files import TARGETS
 from tests.integration.test_oci_targets_program import ADDRESS, NAMES, LustreServer
 from tests.integration.test_shared_volumes_role import OVER
 from tests.support.oci_instance import OciInstance
@@ -39,8 +39,8 @@ def prepared(directory: Path) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(each.read_text())
     (there / "files").mkdir()
-    (there / "files/targets.pyz").write_bytes(build_zipapp())
-    (there / "files" / UNIT).write_text(unit_file())
+    (there / "files/targets.pyz").write_bytes(TARGETS.archive())
+    (there / "files" / TARGETS.unit).write_text(TARGETS.unit_text())
 
 
 def run(directory: Path, server: LustreServer) -> str:

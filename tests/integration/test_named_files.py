@@ -56,6 +56,7 @@ PLACED = {
 ELSEWHERE = {
     "layout set --layout": "a layout",
     "repo export --changelog": "an export whose file cannot be read looks at all files, see below",
+    "repo status --changelog": "read by the same code as an export's",
     "submit --stdin": "the job reads it, and may wait for it",
     "submit --stdout": "the job writes it",
     "submit --stderr": "the job writes it",

@@ -146,8 +146,12 @@ def by_user(world: World, name: str, size: int, how: str) -> None:
     world.end(before)
     if how in ("same", "mapped") and before:
         size = len(before)
+    how = how if before else "renamed"
+    if how == "renamed":
+        # What a user has open of the file before is nowhere from then on, and no fault of Gridwright.
+        drop(world, name)
     data = world.promise(f"{how} {name}", size)
-    _WAYS[how if before or how == "renamed" else "renamed"](path, data)
+    _WAYS[how](path, data)
 
 
 def _renamed(path: Path, data: bytes) -> None:

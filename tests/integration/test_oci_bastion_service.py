@@ -11,12 +11,12 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
-from gridwright.providers.caller import Caller
 from gridwright.providers.oci import head
 from gridwright.providers.oci.head import BastionSessions
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.up import up
+from gridwright.providers.provider import Caller
 from gridwright.schedulers.ssh_head import SshHead
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec

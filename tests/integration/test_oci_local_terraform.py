@@ -16,14 +16,13 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.caller import Caller
+from gridwright.providers.oci.deploy.resource_manager import root_files
 from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.provider import status
-from gridwright.providers.oci.stack_archive import root_files
 from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
-from gridwright.providers.oci.up import up
-from gridwright.providers.oci.up_result import OciUp
+from gridwright.providers.oci.up import OciUp, up
+from gridwright.providers.provider import Caller
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_cloud.server import OciDouble

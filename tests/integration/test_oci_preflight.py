@@ -11,9 +11,8 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
-from gridwright.providers.caller import Caller
 from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.preflight import Preflight
+from gridwright.providers.provider import Caller, Preflight
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_cloud.account import DOMAINS

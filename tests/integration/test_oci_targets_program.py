@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from gridwright.node_programs.lustre_targets.device import BLANK, Device
 from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
 from gridwright.node_programs.lustre_targets.target import DesiredTarget
-from gridwright.providers.oci.targets.command import MGS_S, Serving, read_targets
-from gridwright.providers.oci.targets.ledger import TargetNote
-from gridwright.providers.oci.targets_program import build_zipapp, unit_file
+from gridwright.providers.oci.files import TARGETS
+from gridwright.providers.oci.targets.command import MGS_S, Serving, TargetNote, read_targets
 from tests.support.lustre_tools import FAKES
 from tests.support.oci_instance import OciInstance
 from tests.support.oldest_python import beyond_python_3_9
@@ -98,7 +97,7 @@ class LustreServer:
         path = self.machine / "targets.json"
         path.write_text(json.dumps(config))
         program = self.machine / "targets.pyz"
-        program.write_bytes(build_zipapp())
+        program.write_bytes(TARGETS.archive())
         done = subprocess.run(
             [sys.executable, program, "--json", "--config", path, *words],
             env={
@@ -249,7 +248,13 @@ def test_a_format_that_was_cut_off(server: LustreServer, is_whole: bool) -> None
     Path(f"{server.volume(NAMES[0])}.whole").unlink()
     refusal = said(server.run())
     assert "was cut off, and it has the label already" in refusal
-    assert "it says: tunefs.lustre FATAL" in refusal
+    assert "tunefs.lustre says: tunefs.lustre FATAL" in refusal
+    assert "wipefs" in refusal
+    (server.world / "stock-libext2fs").touch()
+    refusal = said(server.run())
+    assert "cannot make or read a target such as" in refusal
+    assert "wipefs" not in refusal
+    (server.world / "stock-libext2fs").unlink()
     (server.world / "broken").write_text("error while loading shared libraries: libyaml-0.so.2")
     refusal = said(server.run())
     assert "tunefs.lustre does not read" in refusal
@@ -312,7 +317,7 @@ def test_stock_tools_and_a_network_of_another_address_are_told_before_anything_i
     needs("mke2fs")
     tools = {name: script for name, script in FAKES.items() if name != "mke2fs"}
     stock = LustreServer(tmp_path, cloud, "stock", {**tools, "ip": IP})
-    assert "its e2fsprogs know nothing of Lustre" in said(stock.run())
+    assert "Invalid filesystem option set: dirdata" in said(stock.run())
     elsewhere = LustreServer(tmp_path, cloud, "elsewhere", {**FAKES, "ip": "echo '[{}]'"})
     assert f"no network interface of this machine has {ADDRESS}" in said(elsewhere.run())
     other = LustreServer(tmp_path, cloud, "other")
@@ -337,7 +342,7 @@ class PretendServer:
 
     missing = staticmethod(lambda: ())
     nids = staticmethod(lambda: (f"{ADDRESS}@tcp",))
-    cannot_format = staticmethod(lambda _: None)
+    cannot_make = staticmethod(lambda _: None)
     unreadable = staticmethod(lambda _: None)
 
     def link(self, address: str) -> str | None:
@@ -454,13 +459,13 @@ def test_whatever_stands_in_the_file_is_read_or_refused(
 
 
 def test_python_3_9_has_all_that_the_program_uses(tmp_path: Path) -> None:
-    assert build_zipapp() == build_zipapp()
-    assert beyond_python_3_9(build_zipapp(), tmp_path) == ""
+    assert TARGETS.archive() == TARGETS.archive()
+    assert beyond_python_3_9(TARGETS.archive(), tmp_path) == ""
 
 
 def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> None:
     program = tmp_path / "targets.pyz"
-    program.write_bytes(build_zipapp())
+    program.write_bytes(TARGETS.archive())
     with zipfile.ZipFile(program) as archive:
         assert "gridwright/providers/oci/targets/command.py" in archive.namelist()
     argv = [sys.executable, "-I", "-S", str(program), "--config", str(tmp_path / "none.json"), "--json"]
@@ -472,10 +477,10 @@ def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> No
 
 
 def test_the_unit_starts_behind_volumes_and_gives_it_time(tmp_path: Path) -> None:
-    unit = sections_of_unit(unit_file())
+    unit = sections_of_unit(TARGETS.unit_text())
     assert "gridwright-volumes.service" in unit["Unit"]["Wants"]
     assert {"gridwright-volumes.service", "gridwright-cards.service"} <= set(unit["Unit"]["After"].split())
     assert int(unit["Service"]["TimeoutStartSec"].removesuffix("min")) * 60 > MGS_S
     assert not OWN_MOUNT_NAME_SPACE & set(unit["Service"])
     program = Path("/usr/local/lib/gridwright/targets.pyz")
-    assert complaints_of_systemd(unit_file(), program, tmp_path) == ""
+    assert complaints_of_systemd(TARGETS.unit_text(), program, tmp_path) == ""

@@ -13,16 +13,14 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
-from gridwright.providers.caller import Caller
-from gridwright.providers.oci.boot_reports import BootReports
 from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.provider import status
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.terraform.boot import PARTS
-from gridwright.providers.oci.up import OciMachinesReady, up
-from gridwright.providers.oci.up_result import OciUp
+from gridwright.providers.oci.terraform.boot import PARTS, BootReports
+from gridwright.providers.oci.up import OciMachinesReady, OciUp, up
+from gridwright.providers.provider import Caller, comparison_of
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_cloud.buckets import PAGE
@@ -220,10 +218,10 @@ def test_drift_is_named(cloud: OciDouble, spec: GridSpec) -> None:
     assert "oci_core_instance.compute1 is changed (gridwright-oci-scale-grid)" in found.text()
     assert "oci_core_subnet.fs is gone (gridwright-oci-scale-storage)" in found.text()
     assert status(spec).whole
-    assert provider.drifted(spec, Caller()).state == "broken"
+    assert comparison_of(provider).drifted(spec, Caller()).state == "broken"
     cloud.look_ends = "FAILED"
     with pytest.raises(GridwrightError, match="look for drift failed"):
-        provider.drifted(spec, Caller())
+        comparison_of(provider).drifted(spec, Caller())
 
 
 def test_leftovers_end_down_with_an_error(cloud: OciDouble, spec: GridSpec) -> None:

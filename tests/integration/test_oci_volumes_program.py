@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gridwright.providers.oci.files import VOLUMES
 from gridwright.providers.oci.volumes.command import (
     Portal,
     VolumesError,
@@ -20,7 +21,6 @@ from gridwright.providers.oci.volumes.command import (
     flush_records,
     udev_rules,
 )
-from gridwright.providers.oci.volumes_program import build_zipapp
 from tests.support.oci_instance import OciInstance
 
 DOUBLES = Path(__file__).parents[1] / "support/iscsi_double"
@@ -57,7 +57,7 @@ class Server:
     def __post_init__(self) -> None:
         for directory in ("etc/gridwright", "run", "sys/block", "proc/self"):
             (self.root / directory).mkdir(parents=True)
-        (self.root / "volumes.pyz").write_bytes(build_zipapp())
+        (self.root / "volumes.pyz").write_bytes(VOLUMES.archive())
         self.targets({each["iqn"]: f"{each['ipv4']}:{each['port']}" for each in ATTACHED})
 
     def targets(self, known: dict[str, str]) -> None:

@@ -94,6 +94,17 @@ def test_units_go_on_whatever_users_call_their_files(placed: Placed) -> None:
     assert sorted(placed.keys) == ["archive", "m1", "m2"] or "" in placed.keys
 
 
-def test_a_name_of_a_grid_spec_stands_before_paths(gridwright: Command, tmp_path: Path) -> None:
-    refused = gridwright("repo", "export", "m1", "--name", "archive", "--grid", tmp_path / "grid.yaml")
-    assert (refused.status, "write NAME before any PATH" in refused.err) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("export", "site.yaml"), "write --grid site.yaml"),
+        (("trash", "site.yaml"), "write --grid site.yaml"),
+        (("trash", "archive", "--name", "results"), "archive or results?"),
+        (("status", "archive", "--name", "results"), "archive or results?"),
+    ],
+)
+def test_a_repository_has_one_name_which_is_no_grid_spec(
+    gridwright: Command, words: tuple[str, ...], says: str
+) -> None:
+    refused = gridwright("repo", *words)
+    assert (refused.status, says in refused.err) == (2, True), refused

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,15 @@ import pytest
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.making import note_here
-from gridwright.repository.placeholders import remove_placeholders
+from gridwright.repository.placeholders import FACT, remove_placeholders
 from gridwright.repository.references import write_state
-from gridwright.repository.settings import OpenRepository
+from gridwright.repository.release import ReleaseOptions, release
+from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.state_directory import VARIABLE
+from gridwright.repository.verify import verify
+from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.file_trees import look_at
-from tests.support.object_store import StoreServer
+from tests.support.object_store import BUCKET, StoreServer
 from tests.support.repositories import forget, run
 from tests.support.skips import root_only
 
@@ -90,3 +95,57 @@ def test_a_new_library_is_looked_through_once(
     monkeypatch.setattr("os.fwalk", lambda *_, **__: pytest.fail("it was looked through again"))
     assert run(library, server, remove_placeholders, url) == (0, [])
     shutil.rmtree(library)
+
+
+@root_only
+def test_what_another_user_keeps_to_himself_ends_no_first_command(
+    tmp_path: Path, server: StoreServer, url: str
+) -> None:
+    """Each verb names what it may not read, and does the rest."""
+    open_to_all(tmp_path)
+    tmp_path.chmod(0o711)
+    library, state = tmp_path / "library", tmp_path / "state"
+    for path, owner, mode in (
+        (library, 0, 0o1777), (state, ALICE, 0o700), (library / "a", ALICE, 0o755),
+        (library / "bp", MALLORY, 0o700), (library / "b", MALLORY, 0o755),
+        (library / "listed", MALLORY, 0o744),
+    ):  # fmt: skip
+        path.mkdir()
+        if path != state:
+            (path / "sec").write_bytes(b"content")
+            (path / "sec").chmod(0o600 if owner == MALLORY else 0o644)
+            os.chown(path / "sec", owner, owner)
+        os.chown(path, owner, owner)
+        path.chmod(mode)
+    verbs: dict[str, Callable[[OpenRepository], RepositoryReport]] = {
+        "export": lambda each: export(each, ExportOptions()),
+        "a part": lambda each: export(each, ExportOptions(paths=[b"a"])),
+        "import": lambda each: import_objects(each, ImportOptions()),
+        "verify": verify,
+        "release": lambda each: release(each, ReleaseOptions()),
+    }
+
+    def first(directory: Path, verb: str) -> dict[str, str]:
+        def looks_and_does(opened: OpenRepository) -> dict[str, str]:
+            assert remove_placeholders(opened) == (0, [])
+            assert opened.known.fact(FACT) == "1", "it is looked through once"
+            return dict(verbs[verb](opened).problems)
+
+        return run(directory, server, looks_and_does, url)
+
+    (tmp_path / "warm-up").mkdir()
+    for verb in verbs:
+        first(tmp_path / "warm-up", verb)
+
+    def all_verbs() -> None:
+        for verb in verbs:
+            os.environ[VARIABLE] = str(state / verb.replace(" ", "-"))
+            Path(os.environ[VARIABLE]).mkdir(mode=0o700)
+            problems = first(library, verb)
+            if verb in ("export", "verify"):
+                assert {"b/sec", "bp"} <= set(problems), problems
+            assert "a" not in {name[:1] for name in problems}, problems
+
+    as_user(ALICE, all_verbs)
+    key = f"{url.split('/', 3)[3]}/a/sec"
+    assert server.client().get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"content"

@@ -15,7 +15,7 @@ from gridwright.catalog import Catalog, load_catalog
 from gridwright.filesystems.lustre import offers
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.plan.search import plan
+from gridwright.plan.search import plan_grids
 from gridwright.providers.aws.provider import AwsProvider
 from gridwright.spec.model import GridSpec
 from tests.support.requirements import spec
@@ -30,7 +30,8 @@ COUNTS, SIZES, THROUGHPUTS, MOST = (1, 4), (250, 1000), (125, 500), 4
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Catalog:
     """Three node types, two server types, gp3 alone, two tiers of FSx."""
-    monkeypatch.setattr(AwsProvider, "planned_volumes", ("gp3",))
+    market = replace(AwsProvider.market, planned_volumes=("gp3",))
+    monkeypatch.setattr(AwsProvider, "market", market)
     monkeypatch.setattr(offers, "MOST_SERVERS", MOST)
     whole = load_catalog()
     names = {*NODES, *SERVERS, METADATA}
@@ -152,7 +153,7 @@ def test_no_grid_is_cheaper_than_the_first_design(
     wanted = spec(
         requirements={"cores": cores, "availability": {"lose_work_with_node": lose_work}}, libraries=libraries
     )
-    best = plan(wanted, small).designs[0]
+    best = plan_grids(wanted, small).designs[0]
     cheaper = 0
     for grid in every_grid(wanted, step):
         if not lose_work and "i" in grid.filesystems:

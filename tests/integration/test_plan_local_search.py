@@ -12,7 +12,7 @@ from gridwright.plan.candidates import market
 from gridwright.plan.filters import node_filters
 from gridwright.plan.grid_spec import spec_document
 from gridwright.plan.needs import Needs, read_needs
-from gridwright.plan.search import plan
+from gridwright.plan.search import plan_grids
 from gridwright.spec.model import GridSpec
 from tests.support.local_search import LocalSearch
 from tests.support.requirements import spec
@@ -86,7 +86,7 @@ def test_the_local_search_finds_what_a_design_wastes() -> None:
 def test_no_local_search_beats_the_first_design(seed: int) -> None:
     # Some rates are beyond all that is on sale.
     asked = (random_requirements(seed, most) for most in (200, 100, 50))
-    wanted, planned = next((each, made) for each in asked if (made := plan(each, CATALOG)).designs)
+    wanted, planned = next((each, made) for each in asked if (made := plan_grids(each, CATALOG)).designs)
     needs, best = read_needs(wanted), planned.designs[0]
     found = local_search(best.spec, needs, seed)
     assert found.lowest == pytest.approx(best.usd_per_hour)

@@ -74,8 +74,8 @@ class Forgetful(Channel):
 
     fault = ""
 
-    def told(self) -> bool | float | str | dict[str, int]:
-        answer = super().told()
+    def order_result(self) -> bool | float | str | dict[str, int]:
+        answer = super().order_result()
         if self.fault == "old" and answer == "other":
             return "first"
         return True if self.fault == "locks" and answer is False else answer
@@ -130,7 +130,7 @@ def test_a_part_that_is_told_to_stop_takes_its_files_away(tmp_path: Path, number
         assert len(list(tmp_path.iterdir())) == 1
         os.kill(part._process.pid, number)
         with pytest.raises(NoAnswer):
-            part.told()
+            part.order_result()
 
 
 def test_a_part_whose_master_was_killed_takes_its_files_away(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_part_that_cannot_do_its_part_says_why(tmp_path: Path) -> None:
         part._process.stdin.write(b'{"do": "dance"}\n')
         part._process.stdin.flush()
         with pytest.raises(Refused, match="do: 'dance' is not known; there are begin, see"):
-            part.told()
+            part.order_result()
         part.compare_clocks()
         assert part.clock_off_s == 0.0
 

@@ -6,6 +6,7 @@ chosen one of its system calls, so that each interleaving comes to pass, and not
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -24,9 +25,10 @@ from gridwright.repository.below import ASIDE, c_library
 from gridwright.repository.content import crc64_of
 from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.release import ReleaseOptions, release
+from gridwright.repository.release import ReleaseOptions, _LocalRelease, release
 from gridwright.repository.settings import OpenRepository, RepositorySettings
 from gridwright.repository.store import StoreError, StoreFault, WrittenObject
+from tests.support.as_user import open_to_all
 from tests.support.skips import root_only
 
 pytestmark = root_only
@@ -68,8 +70,7 @@ class Heads:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory that all may enter."""
     monkeypatch.setattr("gridwright.repository.release.GRACE_S", 0.02)
-    for above in (tmp_path, *tmp_path.parents[:2]):
-        above.chmod(0o755)
+    open_to_all(tmp_path)
     return tmp_path
 
 
@@ -419,3 +420,38 @@ def test_a_file_with_another_name_since_the_export_stays(place: Path) -> None:
     assert ended(releaser) == 0
     assert "left, as they have another name" in report.read_text()
     assert (file.samefile(other_name), file.read_bytes()) == (True, CONTENT)
+
+
+@pytest.mark.parametrize("way", ["nothing else", "changes the file", "keeps the file"])
+def test_who_exchanges_the_directory_aside_hides_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    library, finish = place / "library", _LocalRelease._finish
+    file = exported(library)
+
+    def exchanged(self: _LocalRelease) -> None:
+        for aside in filter(Path.is_dir, library.glob(f"{ASIDE.decode()}*")):
+            aside.rename(library / "x")
+            aside.touch()
+            if way == "changes the file":
+                next(library.glob("x/*/file")).chmod(0o600)
+            elif way == "keeps the file":
+                monkeypatch.setattr("gridwright.repository.aside.AsideDirectory.free", keeps)
+        finish(self)
+
+    def keeps(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(_LocalRelease, "_finish", exchanged)
+    with opened(library) as repository:
+        report = release(repository, ReleaseOptions())
+        monkeypatch.undo()
+    if way == "keeps the file":
+        ((name, why),) = report.problems
+        assert (name, file.exists()) == ("file", False)
+        assert "not here any more" in why
+        assert "gridwright repo import archive file brings it" in why
+    else:
+        assert report.problems == []
+        assert list(report.done) == ["released" if way == "nothing else" else "left, as they were changed"]
+        assert file.exists() == (way == "changes the file")

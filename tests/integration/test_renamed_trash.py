@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository import aside
+from gridwright.repository.below import RELEASING
 from gridwright.repository.known import Known
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.command import Command, Ended
@@ -84,12 +84,12 @@ def reads(library: Path) -> bool:
 
 def of_old(known: Known) -> None:
     """What an older release noted before it began."""
-    known.set_fact(aside.FACT, "1")
+    known.set_fact(RELEASING, "1")
 
 
 def of_now(known: Known) -> None:
     """What one notes now."""
-    known.set_fact(aside.FACT, "0123456789abcdef" * 2)
+    known.set_fact(RELEASING, "0123456789abcdef" * 2)
 
 
 @pytest.mark.parametrize("noted", [of_old, of_now])

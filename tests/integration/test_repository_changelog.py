@@ -94,7 +94,7 @@ def counts(report: RepositoryReport) -> dict[str, int]:
 
 def test_exports_by_changelogs_leave_the_bucket_as_scans_do(lustre: LustreModel, bucket: Bucket) -> None:
     lustre.mkdir(b"results/year")
-    lustre.create(b"results/year/jan", b"1" * 5000)
+    lustre.create(b"results/year/jan", b"1" * (2 << 20))
     lustre.create(b"results/a", b"a")
     first = bucket.export(lustre)
     assert "all files were looked at: nothing was scanned yet" in first.notes
@@ -265,8 +265,9 @@ def test_status_shows_what_waits_in_changelogs(lustre: LustreModel, tmp_path: Pa
     finally:
         opened.close()
     assert (before.untaken, before.idle_s) == (len(kept), None)
-    assert "2 records wait for the next export, the oldest" in before.text()
-    assert "never taken as cl1" in before.text()
-    assert (after.untaken, after.oldest_s) == (0, None)
+    assert "user cl1 is at record 0, 2 records behind (the last is 2, the oldest" in before.text()
+    assert before.text().endswith("never taken")
+    assert (after.untaken, after.oldest_s, after.index, after.last) == (0, None, 2, 2)
+    assert "user cl1 is at record 2, with none behind it" in after.text()
     assert after.idle_s is not None
     assert owed == "nothing was scanned yet"

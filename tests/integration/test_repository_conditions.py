@@ -128,26 +128,19 @@ def test_a_rename_copies_over_nothing_that_somebody_else_writes_meanwhile(
 def test_what_somebody_else_writes_just_after_a_copy_is_not_taken_for_it(
     library: Path, url: str, server: StoreServer
 ) -> None:
-    (library / "old").write_bytes(os.urandom(1000))
-    with LyingStore(server.endpoint_url) as liar:
-        asked = StoreServer(liar.endpoint_url, server.kind, server.environment)
-        assert run(library, asked, send, url).problems == []
-        (library / "old").rename(library / "new")
-        made: list[bool] = []
-
-        def is_just_after(answer: Answer) -> bool:
-            if makes_an_object(answer):
-                made.append(True)
-            return bool(made) and answer.method == "HEAD"
-
-        liar.instead = somebody_else(server, url, "new", is_just_after)
-        report = run(library, asked, send, url)
-        assert [name for name, _ in report.problems] == ["new"]
-        assert run(library, asked, send, url).problems
-        assert content_of(server, url, "new") == THEIRS
+    (library / "old").write_bytes(os.urandom(LARGE))
+    assert run(library, server, send, url).problems == []
+    (library / "old").rename(library / "new")
+    assert run(library, server, send, url).problems == []
+    server.client().put_object(Bucket=BUCKET, Key=key_of(url, "new"), Body=THEIRS)
+    (library / "new").write_bytes(b"ours")
+    assert [name for name, _ in run(library, server, send, url).problems] == ["new"]
+    assert content_of(server, url, "new") == THEIRS
 
 
-def test_a_rename_moves_no_content_and_keeps_it(library: Path, url: str, server: StoreServer) -> None:
+def test_a_rename_sends_what_is_small_and_copies_what_is_large(
+    library: Path, url: str, server: StoreServer
+) -> None:
     before = {"small": os.urandom(1000), "large": os.urandom(LARGE), "empty": b""}
     for name, data in before.items():
         (library / name).write_bytes(data)
@@ -156,11 +149,13 @@ def test_a_rename_moves_no_content_and_keeps_it(library: Path, url: str, server:
         (library / name).rename(library / f"new-{name}")
     with LyingStore(server.endpoint_url) as liar:
         report = run(library, StoreServer(liar.endpoint_url, server.kind, server.environment), send, url)
-        sent = [path for method, path in liar.asked if method == "PUT" and "new-" in path]
+        of_large = [method for method, path in liar.asked if "/new-large" in path]
+        of_small = [method for method, path in liar.asked if "/new-small" in path]
     assert report.problems == []
-    assert report.done[Action.RENAME].count >= 2
-    # One request makes each, or one that copies a part; nothing has to be copied of an empty file.
-    assert len(sent) == 3
+    assert (report.done[Action.RENAME].count, report.done[Action.RENAME].bytes) == (1, 0)
+    # Begun, copied and ended, or all at once; moto says no CRC-64 of what was sent, so that it is asked.
+    assert of_large in (["PUT"], ["POST", "PUT", "POST"])
+    assert of_small == (["PUT", "HEAD"] if server.kind == "moto" else ["PUT"])
     for name, data in before.items():
         (library / f"new-{name}").chmod(0o640)
         assert content_of(server, url, f"new-{name}") == data

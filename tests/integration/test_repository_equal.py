@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.repository.contents import ContentOptions, import_contents
-from gridwright.repository.export import ExportOptions, export
+from gridwright.repository.export import MOST_SENT_ANEW, ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
@@ -200,7 +200,7 @@ def test_a_renamed_file_is_sent_where_it_was_edited_too(
     any_disk: Path, server: StoreServer, url: str
 ) -> None:
     (any_disk / "old").write_bytes(b"before")
-    (any_disk / "other").write_bytes(b"other")
+    (any_disk / "other").write_bytes(content := os.urandom(MOST_SENT_ANEW + 1))
     assert do_export(any_disk, server, url).problems == []
     (any_disk / "old").rename(any_disk / "new")
     (any_disk / "other").rename(any_disk / "others")
@@ -209,7 +209,7 @@ def test_a_renamed_file_is_sent_where_it_was_edited_too(
     assert report.problems == []
     assert done(report)["renamed in the bucket"] == 1
     assert body(server, url, "new") == b"after!"
-    assert body(server, url, "others") == b"other"
+    assert body(server, url, "others") == content
 
 
 @pytest.mark.parametrize("kind", KINDS)

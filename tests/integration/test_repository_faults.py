@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
+from tests.support.as_user import open_to_all
 from tests.support.command import GRIDWRIGHT, wait_until
 from tests.support.file_trees import as_it_travels, look_at, make_tree
 from tests.support.lying_store import SLOW_DOWN, Answer, LyingStore
@@ -38,6 +40,13 @@ from tests.support.object_store import (
 )
 from tests.support.repositories import forget, run
 from tests.support.skips import root_only
+
+ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+ACL = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHi", *each)
+    for each in ((0x01, 6, -1), (0x02, 4, 1234), (0x04, 4, -1), (0x10, 4, -1), (0x20, 0, -1))
+)
+"""User 1234 may read it, too (include/uapi/linux/posix_acl_xattr.h)."""
 
 
 @pytest.fixture
@@ -369,6 +378,60 @@ def test_what_a_killed_export_has_sent_over_its_own_objects_is_no_conflict(kille
     assert (said["problems"], said["done"]["equal"]["count"]) == ([], 5)
 
 
+@pytest.mark.parametrize("others_import", [False, True])
+def test_what_the_manifest_alone_has_outlives_a_killed_export_and_an_import(
+    killed: Killed, others_import: bool
+) -> None:
+    """Extended attributes, ACLs and other names of files and directories, which no object says."""
+    library, other = killed.library, replace(killed, library=killed.library.parent / "other")
+    other.library.mkdir()
+    for number in range(20):
+        place = library / f"d{number}"
+        place.mkdir()
+        for name in ("file", "with-acl"):
+            (place / name).write_text(f"{name} {number}")
+        for each in (place, place / "file"):
+            os.setxattr(each, "user.project", b"sales")
+        if not others_import:  # Of a directory that is there no import changes who may enter it.
+            os.setxattr(place, DEFAULT, ACL)
+        os.setxattr(place / "with-acl", ACCESS, ACL)
+        os.link(place / "file", place / "name")
+    before = as_it_travels(look_at(library))
+    killed.export(16)
+    if others_import:
+        assert other("import")["problems"] == []
+    for _ in range(2):
+        assert killed("import")["problems"] == []
+    assert as_it_travels(look_at(library)) == before
+    assert killed("export")["problems"] == []
+    for _ in range(2):
+        assert other("import")["problems"] == []
+    found = as_it_travels(look_at(other.library))
+    if others_import:  # What came as two files stays two.
+        before, found = (
+            {path: replace(each, links=1) for path, each in seen.items()} for seen in (before, found)
+        )
+    assert found == before
+
+
+def test_an_edit_that_keeps_size_and_time_is_no_conflict_after_a_killed_export(killed: Killed) -> None:
+    names = [f"{what}{place}" for what in ("again", "new") for place in range(4)]
+    for name in names[:4]:
+        (killed.library / name).write_bytes(b"first")
+    assert killed("export")["problems"] == []
+    for name in names:
+        (killed.library / name).write_bytes(b"second")
+    os.link(killed.library / "new0", killed.library / "other")
+    killed.export(len(names) + 1)
+    for name in names:
+        status = (killed.library / name).stat()
+        (killed.library / name).write_bytes(b"thirds")
+        os.utime(killed.library / name, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert killed("export")["problems"] == []
+    said = killed("verify")
+    assert (said["problems"], said["done"]["equal"]["count"]) == ([], len(names) + 2)
+
+
 def test_what_somebody_else_wrote_after_a_killed_export_stays(killed: Killed) -> None:
     (killed.library / "file").write_bytes(b"first")
     killed.export(1)
@@ -568,8 +631,7 @@ def test_who_opens_a_file_ends_no_release(
     library: Path, server: StoreServer, liar: LyingStore, url: str, flags: int
 ) -> None:
     """Mallory opens a file of alice that she may read, while its object is asked for under the lease."""
-    for above in (library, *library.parents[:3]):
-        above.chmod(0o755)
+    open_to_all(library)
     (library / "file").write_bytes(b"x" * 100_000)
     (library / "file").chmod(0o666)
     environment = {**os.environ, **server.environment, "AWS_ENDPOINT_URL": liar.endpoint_url}

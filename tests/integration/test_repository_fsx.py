@@ -149,7 +149,9 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert "the file is not" in told["2026/may.csv"]
     assert "leads elsewhere" in told["prod/../../etc/passwd"]
     assert differing.json["done"]["here alone"] == {"count": 2, "bytes": 10}
-    assert told["2026/new.csv"] == told["2026/link"] == "it has no object: gridwright repo export sends it"
+    assert (
+        told["2026/new.csv"] == told["2026/link"] == "it has no object: gridwright repo export sales sends it"
+    )
     part = gridwright("repo", "verify", "sales", "june.csv", "--grid", grid, "--json")
     assert not [each for each in part.json["problems"] if each["name"].startswith("2026")]
     assert told["association"] == "it is misconfigured: The bucket is gone."

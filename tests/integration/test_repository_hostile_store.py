@@ -20,7 +20,7 @@ import pytest
 from gridwright import _native
 from gridwright.repository.crc64 import crc64
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3 import patience, plain, s3_store
+from gridwright.repository.s3 import answer_limits, plain, s3_store
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.store import StoreError
@@ -68,9 +68,9 @@ def store_that(answers: Answers) -> Iterator[str]:
 def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    for module in (patience, plain):
+    for module in (answer_limits, plain):
         monkeypatch.setattr(module, "LONGEST_BODY", 1 << 20)
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(answer_limits, "PATIENCE_S", 0.3)
     monkeypatch.setattr(s3_store, "_EMPTY_PAGES", 20)
 
 
@@ -270,7 +270,7 @@ def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
 
     def dripping(_head: bytes) -> Iterator[bytes]:
         yield head() + LARGE[:5000]
-        monkeypatch.setattr(patience, "SLOWEST", 1 << 20)
+        monkeypatch.setattr(answer_limits, "SLOWEST", 1 << 20)
         for _ in range(10_000):
             time.sleep(0.02)
             yield b"X"

@@ -133,7 +133,7 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert told == {
         "may/a.csv": "the contents differ",
         "gone": "the object is there, and the file is not",
-        "new": "it has no object: gridwright repo export sends it",
+        "new": "it has no object: gridwright repo export results sends it",
     }
     plan = gridwright("repo", "verify", "results", "--grid", grid, "--dry-run", "--json")
     assert plan.json["done"]["compared, at most"]["count"] == 4
@@ -176,9 +176,9 @@ def test_links_buckets_and_file_systems_that_are_not_there(
     del cloud.lustre.buckets[OUT]
     gone = gridwright("repo", "status", grid)
     assert gone.status == 3
-    assert "same region and tenancy" in gone.err
+    assert "same region and tenancy" in gone.out
     cloud.resources.clear()
-    assert "gridwright up" in gridwright("repo", "status", grid).err
+    assert "gridwright up" in gridwright("repo", "status", grid).out
 
 
 def test_a_failed_job_says_why_and_an_interrupt_stops_one(

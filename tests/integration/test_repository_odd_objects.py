@@ -154,7 +154,9 @@ def test_a_file_and_a_directory_of_one_name_are_named(
         assert "file and a directory" in problems[0][1]
     assert (library / "name").is_dir()
     assert (library / "name!").read_bytes() == b"between them"
-    assert do_export(library, server, prefix).problems == []
+    # No export makes an object of the directory, where the bucket has none yet.
+    left = [name for name, _ in do_export(library, server, prefix).problems]
+    assert left == ([] if below == "name/" else ["name"])
     assert body(server, prefix, "name") == b"a file"
 
 

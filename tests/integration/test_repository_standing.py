@@ -15,17 +15,19 @@ import pytest
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.keys import MANIFEST
+from gridwright.repository.known import Known
+from gridwright.repository.known_file import sent_stamp
 from gridwright.repository.manifest import Manifest
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
 from gridwright.repository.status import RepositoryStatus, repository_status
 from gridwright.repository.verify import verify
-from tests.support.as_user import ALICE, as_user
+from tests.support.as_user import ALICE, as_user, open_to_all
 from tests.support.command import Command
 from tests.support.lying_store import Answer, LyingStore
 from tests.support.object_store import BUCKET, StoreServer
-from tests.support.repositories import forget, looking, run
+from tests.support.repositories import forget, looking, opened, run
 
 SPEC = """\
 filesystems: {{disk: {{type: local, path: .}}}}
@@ -156,9 +158,7 @@ def test_another_user_sees_the_files_that_are_there(library: Path, server: Store
     said = library.parent / "alice"
     said.mkdir()
     os.chown(said, ALICE, ALICE)
-    for each in (library, *library.parents):
-        if each.stat().st_uid == os.geteuid() and not each.stat().st_mode & 0o001:
-            each.chmod(each.stat().st_mode | 0o011)
+    open_to_all(library)
     library.chmod(0o755)
 
     def look() -> None:
@@ -184,28 +184,30 @@ def test_an_emptied_bucket_is_told_until_the_files_are_sent_again(
     (archive,) = told.json["repositories"]
     assert (told.status, archive["gone_objects"], archive["changed_files"]) == (1, 20, 0)
     assert archive["finding"]["name"] == "objects-gone"
-    assert "export archive --prefer files" in archive["finding"]["remedy"]
+    assert f"export archive --grid {spec} --prefer files" in archive["finding"]["remedy"]
     assert archive["unprotected_s"] > 0
     for words in ([], ["--dry-run"], ["rows-3"]):
         again = gridwright("repo", "export", "archive", *words, "--grid", spec)
         assert again.status == 1
         assert "nothing to do" not in again.out
         assert f"could not be done: {1 if words == ['rows-3'] else 20}" in again.out
-        assert "rows-3: its object is gone from the bucket" in again.out
+        named = "rows-3" if words == ["rows-3"] else "rows-12 and 15 more"
+        assert f"{named}: its object is gone from the bucket" in again.out
         assert "--prefer files" in again.out
     assert [each for each in objects(server, url) if not each.endswith("/")] == []
 
     one = gridwright(
         "repo", "export", "archive", "rows-3", "--prefer", "files", "--grid", spec, "--json"
     ).json
-    assert one["done"]["sent"] == {"count": 1, "bytes": 4}
+    assert one["done"]["sent"] == {"count": 1, "bytes": 4, "files": 1, "links": 0, "directories": 0}
     back = gridwright("repo", "export", "archive", "--prefer", "files", "--grid", spec)
-    assert (back.status, "sent: 20 (206 B)" in back.out) == (0, True), back.out
+    assert (back.status, "sent: 19 files, 1 directory (206 B)" in back.out) == (0, True), back.out
     after = gridwright("repo", "status", spec, "--json")
     assert (after.status, after.json["repositories"][0]["gone_objects"]) == (0, 0)
     proof = gridwright("repo", "verify", "archive", "--grid", spec, "--json").json
     assert proof["problems"] == []
-    assert proof["done"]["equal"] == {"count": 21, "bytes": counted(library)[1]}
+    kinds = {"files": 20, "links": 0, "directories": 1}
+    assert proof["done"]["equal"] == {"count": 21, "bytes": counted(library)[1]} | kinds
 
 
 def test_the_recovery_point_counts_objects_that_are_gone_or_overwritten(
@@ -281,6 +283,10 @@ def test_the_recovery_point_is_that_of_the_library(
     assert run(ours, server, repository_status, url).last_export == first
 
 
+def facts_of_an_earlier_release(known: Known) -> dict[str, str]:
+    return {"exported": known.fact("exported") or "", "written": repr(time.time())}
+
+
 def test_a_manifest_of_an_earlier_release_says_when_its_only_library_was_exported(
     tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,7 +295,7 @@ def test_a_manifest_of_an_earlier_release_says_when_its_only_library_was_exporte
         each.mkdir()
         fill(each, 2)
     with monkeypatch.context() as earlier:
-        earlier.setattr("gridwright.repository.publishing._moments", lambda _known: {})
+        earlier.setattr("gridwright.repository.publishing._facts", facts_of_an_earlier_release)
         run(library, server, sent, url)
     manifest = tmp_path / MANIFEST
     key = f"{prefix(url)}/.gridwright/{MANIFEST}"
@@ -345,6 +351,7 @@ def test_objects_of_files_that_are_gone_are_those_of_the_bucket(
 
 def test_a_dry_run_counts_what_the_export_does(library: Path, server: StoreServer, url: str) -> None:
     fill(library, 6)
+    (library / "rows-5").write_bytes(os.urandom(2 << 20))
     run(library, server, sent, url)
     (library / "rows-5").rename(library / "renamed")
     (library / "new").write_bytes(b"new")
@@ -377,9 +384,7 @@ def test_no_verb_notes_gridwrights_own_files(
     fill(library, 3)
     for each in (library, *library.iterdir()):
         os.chown(each, ALICE, ALICE)
-    for each in tmp_path.parents:
-        if each.stat().st_uid == os.geteuid() and not each.stat().st_mode & 0o001:
-            each.chmod(each.stat().st_mode | 0o011)
+    open_to_all(tmp_path)
     tmp_path.chmod(0o755)
 
     def all_verbs() -> None:
@@ -412,6 +417,95 @@ def test_one_file_is_one_file() -> None:
     ]
     report.note_of("are never exported", b"d")
     assert report.all_notes[0] == "2 files are never exported: a, d"
+
+
+def test_what_a_killed_export_has_sent_is_not_known_yet(library: Path, server: StoreServer, url: str) -> None:
+    fill(library, 8)
+    run(library, server, sent, url)
+    before = run(library, server, lambda each: each.known.get(b"rows-7"), url)
+    (library / "rows-7").write_bytes(b"edited since")
+    (library / "rows-6").write_bytes(b"edited after the kill")
+    run(library, server, sent, url)
+
+    def kill(opened: OpenRepository) -> None:
+        """Have what was sent of five files not noted, as after a kill."""
+        assert before is not None
+        status = opened.below.status(b"rows-7")
+        assert status is not None
+        opened.known.put(before)
+        opened.known.begin(b"rows-7", sent_stamp(status))
+        opened.known.forget(b"rows-0", b"rows-1", b"rows-2", b"rows-6")
+        opened.known.flush()
+
+    run(library, server, kill, url)
+    (library / "rows-6").write_bytes(b"edited after the kill, once more")
+    (library / "new").write_text("new")
+    status = run(library, server, repository_status, url)
+    plan = run(library, server, planned, url)
+    assert (status.unknown_files, status.changed_objects, status.changed_on_both) == (4, 1, 1)
+    assert (status.changed_files, plan.done["compared"].count, plan.failed.count) == (3, 4, 1)
+    assert status.unknown_bytes == 1 + 2 + 3 + 12
+
+
+def test_a_file_that_became_a_directory_is_gone(library: Path, server: StoreServer, url: str) -> None:
+    fill(library, 5)
+    run(library, server, sent, url)
+    for number in (1, 2):
+        (library / f"rows-{number}").unlink()
+    (library / "rows-1").mkdir()
+    assert run(library, server, repository_status, url).gone_files == 2
+    with opened(library, server, url) as repository, looking(repository) as plan:
+        told = export(plan, ExportOptions(deletions=True, dry_run=True))
+    assert told.done["deleted from the bucket"].count == 2
+
+
+@pytest.mark.parametrize("has_timer", [False, True])
+def test_a_conflict_is_named_and_has_its_own_advice(
+    spec: Path, server: StoreServer, url: str, gridwright: Command, has_timer: bool
+) -> None:
+    if has_timer:
+        spec.write_text(spec.read_text().replace("rpo: 1h", "rpo: 2h, export: {changed: hourly}"), "utf-8")
+    library = spec.parent / "data"
+    fill(library, 4)
+    assert gridwright("repo", "export", "archive", "--grid", spec).status == 0
+    (library / "rows-1").write_bytes(b"here")
+    server.client().put_object(Bucket=BUCKET, Key=f"{prefix(url)}/rows-1", Body=b"in the bucket")
+    assert gridwright("repo", "export", "archive", "--grid", spec).status == 1
+    proof = gridwright("repo", "verify", "archive", "--grid", spec, "--json").json
+    (problem,) = proof["problems"]
+    assert problem["why"].startswith("both the file and its object were changed")
+    assert f"gridwright repo export archive --grid {spec} --prefer files sends the file" in problem["why"]
+
+    known = Known(library)
+    known.set_fact("exported", str(float(known.fact("exported") or 0) - 86400))
+    known.close()
+    (archive,) = gridwright("repo", "status", spec, "--json").json["repositories"]
+    remedy = archive["finding"]["remedy"]
+    assert (archive["changed_files"], archive["changed_on_both"]) == (1, 1)
+    assert f"{'2 h' if has_timer else '1 h'} without an object, and it is 1 d" in archive["finding"]["text"]
+    assert "below the top directory (1)" in archive["finding"]["text"]
+    assert remedy.startswith("Choose a side"), "an export sends nothing of it"
+    assert "1 file was changed here and in the bucket: rows-1" in archive["notes"]
+    (library / "new").write_text("new")
+    remedy = gridwright("repo", "status", spec, "--json").json["repositories"][0]["finding"]["remedy"]
+    assert f"Run gridwright repo export archive --grid {spec}, which names what cannot be sent" in remedy
+    assert ("journalctl" in remedy) is has_timer
+    text = gridwright("repo", "status", spec).out
+    assert "  changed on both      1, which no export sends" in text
+
+
+def test_a_library_has_no_identifier_before_its_first_export(spec: Path, gridwright: Command) -> None:
+    fill(spec.parent / "data", 1)
+    told = gridwright("repo", "status", spec, "--json").json["repositories"][0]["libraries"]
+    assert [(each["identifier"], each["is_own"]) for each in told] == [(None, True)]
+    assert (
+        "  library none yet, this one: place not known, never exported as a whole"
+        in gridwright("repo", "status", spec).out
+    )
+    assert gridwright("repo", "export", "archive", "--grid", spec).status == 0
+    both = [gridwright("repo", "status", spec, "--json").json["repositories"][0]["libraries"] for _ in "12"]
+    assert both[0] == both[1]
+    assert len(both[0][0]["identifier"]) == 32
 
 
 def test_a_finding_is_said_in_words(spec: Path, gridwright: Command) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,8 @@ def test_a_verify_says_what_to_do_where_objects_of_directories_are_gone(
             server.client().delete_object(Bucket=BUCKET, Key=f"{prefix}/{key}")
         told = problems(gridwright("repo", "verify", "--json", *flags))
         assert sorted(told) == [".", "sub", "sub/file"]
-        assert all("export --prefer files sends it" in why for why in told.values())
+        again = f"gridwright repo export --directory {library} --bucket {url} --prefer files sends it"
+        assert all(again in why for why in told.values())
         assert gridwright("repo", "export", "--prefer", "files", *flags).status == 0
         assert gridwright("repo", "verify", *flags).status == 0
 
@@ -74,10 +76,15 @@ def test_a_library_that_is_gone_for_good_is_forgotten_by_its_name(
     assert gridwright("repo", "export", *flags).status == 0
     shutil.rmtree(gone)
     server.client().delete_object(Bucket=BUCKET, Key=f"{url.removeprefix(f's3://{BUCKET}/')}/theirs")
-    assert "another library has their files" in said(gridwright("repo", "verify", *flags))
+    assert "a file in another library" in said(gridwright("repo", "verify", *flags))
     listed = gridwright("repo", "export", "--forget-library", "none", "--dry-run", *flags)
     assert listed.status == 2
     (name,) = re.findall(r"[0-9a-f]{32}(?= has)", listed.err)
+    status = gridwright("repo", "status", *flags)
+    known = re.findall(r"library ([0-9a-f]{32})(, this one)?: (\S+), last whole export 20", status.out)
+    own, other = known
+    host = socket.gethostname()
+    assert (own[1:], other) == ((", this one", f"{host}:{library}"), (name, "", f"{host}:{gone}"))
     plan = gridwright("repo", "export", "--forget-library", name[:12], "--dry-run", "--json", *flags)
     assert plan.json["done"]["no more said to be in that library"]["count"] > 0
     ended = gridwright("repo", "export", "--forget-library", name[:12], "--json", *flags)

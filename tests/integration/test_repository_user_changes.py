@@ -54,6 +54,10 @@ def test_a_change_beside_new_attributes_of_the_object_is_exported(
     (other / "file").chmod(mode)
     assert run(other, server, do_export, url).done["given new attributes"].count == 1
 
+    # Nothing but the object tells then: it is asked for while the user writes.
+    manifest = f"{url.removeprefix(f's3://{BUCKET}/')}/.gridwright/manifest.parquet"
+    server.client().delete_object(Bucket=BUCKET, Key=manifest)
+
     def write_beside(opened: OpenRepository) -> RepositoryReport:
         row = opened.known.get(b"file")
         assert row is not None

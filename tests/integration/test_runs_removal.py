@@ -72,6 +72,9 @@ def test_prune_without_a_rule_removes_nothing(gridwright: Command, four: list[Pa
     wrong = gridwright("runs", "prune", "--older", "old", "--yes")
     assert (wrong.status, left(gridwright)) == (2, list("abcd"))
     assert "--older" in wrong.err
+    bare = gridwright("runs", "prune", "--older", "0", "--yes")
+    assert (bare.status, left(gridwright)) == (2, list("abcd")), "no bare number of seconds"
+    assert "say 30d, 12h" in bare.err
 
 
 def test_rm_removes_the_runs_that_are_named(gridwright: Command, four: list[Path]) -> None:

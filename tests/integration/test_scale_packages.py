@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import ClientSettings
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
 from tests.support.role_play import play, write_roles
@@ -133,8 +134,10 @@ def installed(depot: Depot, packages: str, environment: dict[str, str], more: st
     }
     rest = {"ansible.builtin.debug": {"msg": "LEFT {{ left.stdout_lines | default([]) }}"}}
     tasks = [{"block": [include], "always": [asked, told, left, rest]}]
+    kind = kind_of(lake)
+    assert isinstance(kind, ClientSettings)
     variables = {
-        **kind_of(lake).playbook_variables([lake]),
+        **kind.playbook_variables([lake]),
         "ansible_facts": {"os_family": depot.family, "service_mgr": "none"},
         "base_rows": {"scale": []},
     }

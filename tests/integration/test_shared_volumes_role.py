@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.oci.volumes_program import UNIT, build_zipapp, unit_file
+from gridwright.providers.oci.files import VOLUMES
 from tests.integration.test_oci_volumes_program import ATTACHED, DOUBLES, NAMES, Server
 from tests.support.role_play import play
 
@@ -32,8 +32,8 @@ def prepared(directory: Path) -> None:
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(each.read_text())
     (there / "files").mkdir()
-    (there / "files/volumes.pyz").write_bytes(build_zipapp())
-    (there / "files" / UNIT).write_text(unit_file())
+    (there / "files/volumes.pyz").write_bytes(VOLUMES.archive())
+    (there / "files" / VOLUMES.unit).write_text(VOLUMES.unit_text())
 
 
 def run(directory: Path, server: Server) -> str:

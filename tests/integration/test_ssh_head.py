@@ -160,6 +160,52 @@ Host key verification failed.
         assert "its host key is not known here" in why_no_ssh(said)
     assert why_no_ssh("Warning: slow\nssh: connect to host a port 22: No route to host\n").endswith("to host")
     assert why_no_ssh("") == ""
+    assert why_no_ssh(f"{first}Host key verification failed.\n").endswith("take it once: ssh a")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("Warning: Permanently added 'a' (ED25519) to the list of known hosts.\n", ""),
+        (
+            "Warning: Permanently added 'a' (ED25519) to the list of known hosts.\n"
+            "ann@a: Permission denied (publickey).\n",
+            "ann@a: Permission denied (publickey).",
+        ),
+        (
+            "ssh: connect to host login1 port 22: No route to host\n"
+            "Connection closed by UNKNOWN port 65535\n",
+            "ssh: connect to host login1 port 22: No route to host",
+        ),
+        (
+            "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures\n"
+            "Disconnected from 10.0.0.1 port 22\n",
+            "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
+        ),
+        (
+            "@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @\n"
+            "Permissions 0644 for '/home/ann/.ssh/id' are too open.\n"
+            'Load key "/home/ann/.ssh/id": bad permissions\nann@a: Permission denied (publickey).\n',
+            "it does not use the key /home/ann/.ssh/id, which others may read (mode 0644): chmod 600 it",
+        ),
+        (
+            "@       WARNING: REVOKED HOST KEY DETECTED!               @\n"
+            "The ED25519 host key for a is marked as revoked.\nHost key verification failed.\n",
+            "its host key is revoked (RevokedHostKeys of ssh_config): whoever answers is not to be trusted",
+        ),
+        (
+            "Warning: the ED25519 host key for 'a' differs from the key for the IP address '10.0.0.1'\n"
+            "Offending key for IP in /home/ann/.ssh/known_hosts:7\n"
+            "Matching host key in /home/ann/.ssh/known_hosts:2\n"
+            "Exiting, you have requested strict checking.\nHost key verification failed.\n",
+            "its host key is not the one that it had before: it may be another machine in its place; "
+            "if it was replaced, remove line 7 of /home/ann/.ssh/known_hosts",
+        ),
+    ],
+)
+def test_the_reason_is_told_and_not_what_stands_beside_it(said: str, why: str) -> None:
+    """The lines are those of OpenSSH's sshconnect.c, authfile.c and packet.c."""
+    assert why_no_ssh(said) == why
 
 
 def test_a_shared_connection_that_has_ended_is_opened_again(ssh: Path) -> None:

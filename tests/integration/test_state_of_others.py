@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from gridwright.grid.node_python import script
 from gridwright.iotest.credentials import Authority, HandedOver
-from gridwright.node_programs.batch_job_program import STARTER
+from gridwright.node_programs.one_file import BATCH_JOB_STARTER
 from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.slurm.job_directories import make_job_directories
@@ -220,7 +220,7 @@ def test_programs_of_ones_own_directory_are_known_by_content(state: Path) -> Non
         batch = make_batch_directories(state, "lsf")
         batch.program.write_text("#!/bin/sh\nexit 7\n")
         batch._write_program()  # as each submission does
-        assert batch.program.read_text() == STARTER
+        assert batch.program.read_text() == BATCH_JOB_STARTER
 
     as_user(ALICE, alice)
 

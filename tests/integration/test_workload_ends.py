@@ -105,20 +105,30 @@ def test_the_data_is_not_half_made_after_an_interrupt(grid: Grid, tmp_path: Path
     assert psutil.wait_procs(below, timeout=_ALL_S)[1] == []
 
 
+def launches_of(grid: Grid) -> list[tuple[str, bool]]:
+    workload = load_run(grid.command.only_run()).workload
+    return [(launch.test, launch.ok) for launch in workload.launches] if workload else []
+
+
 def test_a_killed_command_takes_all_processes_along(grid: Grid, tmp_path: Path, token: str) -> None:
     begun = tmp_path / "begun"
     with grid.start([["true"], stays(token, begun)]) as running:
         wait_for(begun)
         agent = agent_of(running)
+        # The command may hear of the first launch after the second has begun.
+        wait_until(
+            lambda: launches_of(grid) or None,
+            seconds=30,
+            what="the first launch",
+            last=lambda: launches_of(grid),
+        )
         running.signal(signal.SIGKILL)
         running.process.wait(10)
         wait_until_gone(token, _ALL_S)
         assert psutil.wait_procs([agent], timeout=_ALL_S)[1] == []
     grid.wait_until_clean()
-    run = load_run(grid.command.only_run())
-    assert run.run.status == "interrupted"
-    assert run.workload is not None
-    assert [(launch.test, launch.ok) for launch in run.workload.launches] == [("true", True)]
+    assert load_run(grid.command.only_run()).run.status == "interrupted"
+    assert launches_of(grid) == [("true", True)]
 
 
 def test_a_killed_agent_takes_its_launches_along_and_the_next_run_tidies_up(

@@ -1,11 +1,13 @@
 """One agent of a node for two repositories of a real Lustre, and what a reader has of one that was killed.
 
-Two exports, two releases and an agent for all tests: the guest is emulated, a command takes half a minute.
-Times are those of a busy machine, where what all have in common took five minutes more.
+An import, an export, a release and an agent for all tests: the guest is emulated, commands take long.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -16,8 +18,12 @@ from tests.support.lustre_vm import LustreMachine
 from tests.support.object_store import BUCKET, StoreServer
 
 DIRECTORIES = {1: "/mnt/lustre/agents-a", 2: "/mnt/lustre/agents-b"}
-FILES = ("read", "killed", "handed", "stopped")
+FILES = ("read", "killed", "handed", "stopped", "cancelled")
 SIZE = 3 << 20
+IMPORTED = 2
+"""The archive whose files are imported as names; those of the other one are exported and released."""
+STRIPES = "-c 2 -S 1M"
+"""Of both directories, while the file system's own are one of 4 MiB."""
 PORT = 9999
 RELAY = f"""
 import socket, sys, threading
@@ -54,7 +60,7 @@ class Agents:
         """Start the agent, and wait until it is asked."""
         words = [word for archive in DIRECTORIES for word in flags(archive)]
         way = ["--endpoint", f"http://127.0.0.1:{PORT}"]
-        self.machine.background(self.machine.command("repo", "serve", "both", *words, *way), "agents")
+        self.machine.start("agents", "repo", "serve", "both", *words, *way)
         self.until("grep -q serving /tmp/agents.log")
 
     def send(self, signal: str, what: str = "agents") -> None:
@@ -73,7 +79,7 @@ class Agents:
     def assert_read(self, archive: int, name: str) -> None:
         """Assert that a reader that was begun gets the very bytes."""
         self.until(f"[ -e /tmp/{name}.rc ]")
-        said = self.machine.run(f"cat /tmp/{name}.log").out
+        said = self.machine.run(f"cat /tmp/{name}.log /tmp/agents.log").out
         assert said.split()[0] == self.sums[archive][name], said
 
 
@@ -90,16 +96,22 @@ def agents(lustre: LustreMachine, lustre_store: StoreServer) -> Iterator[Agents]
     port = urlsplit(lustre_store.environment["AWS_ENDPOINT_URL"]).port
     lustre.run("cat >/root/relay.py", given=RELAY.encode())
     lustre.background(f"python3 /root/relay.py {port}", "relay")
-    for archive, directory in DIRECTORIES.items():
-        lustre.run(
-            f"mkdir {directory} && cd {directory} && "
-            f"for i in {' '.join(FILES)}; do head -c {SIZE} /dev/urandom >$i; done; sleep 2"
-        )
-        said = lustre.run(f"cd {directory} && sha256sum {' '.join(FILES)}").out
-        found.sums[archive] = {name: each for each, name in map(str.split, said.splitlines())}
-        lustre.gridwright("repo", "export", *flags(archive))
-        report = lustre.gridwright("repo", "release", "--json", *flags(archive)).json
-        assert report["done"]["released"]["count"] == len(FILES), report
+    for directory in DIRECTORIES.values():
+        lustre.run(f"mkdir {directory} && lfs setstripe {STRIPES} {directory}")
+    for name in FILES:
+        content = os.urandom(SIZE)
+        lustre_store.client().put_object(Bucket=BUCKET, Key=f"agents-{IMPORTED}/{name}", Body=content)
+        found.sums.setdefault(IMPORTED, {})[name] = hashlib.sha256(content).hexdigest()
+    lustre.gridwright("repo", "import", *flags(IMPORTED))
+    names = " ".join(FILES)
+    said = lustre.run(
+        f"cd {DIRECTORIES[1]} && for i in {names}; do head -c {SIZE} /dev/urandom >$i; done; sleep 2; "
+        f"sha256sum {names}"
+    ).out
+    found.sums[1] = {name: each for each, name in map(str.split, said.splitlines())}
+    lustre.gridwright("repo", "export", *flags(1))
+    report = lustre.gridwright("repo", "release", "--json", *flags(1)).json
+    assert report["done"]["released"]["count"] == len(FILES), report
     found.start()
     try:
         yield found
@@ -127,15 +139,22 @@ def test_a_second_agent_of_the_node_is_refused_and_the_first_goes_on(agents: Age
     assert "archive_id=1,2" in agents.machine.run("lctl get_param -n mdt.*.hsm.agents").out
 
 
+def test_a_name_that_was_imported_and_read_has_the_layout_of_its_directory(agents: Agents) -> None:
+    path = f"{DIRECTORIES[IMPORTED]}/read"
+    shape = agents.machine.run(f"lfs getstripe {path} | grep -E 'stripe_count|stripe_size'").out
+    assert [line.split()[-1] for line in shape.splitlines()] == ["2", "1048576"]
+
+
 def test_status_and_release_know_what_readers_had_restored(agents: Agents) -> None:
     """49 s."""
-    (status,) = agents.machine.gridwright("repo", "status", "--json", *flags(1)).json["repositories"]
+    words = ("--json", *flags(IMPORTED))
+    (status,) = agents.machine.gridwright("repo", "status", *words).json["repositories"]
     assert status["names_only"] == len(FILES) - 1, status
     assert status["agent"]["directories"] == {str(each): path for each, path in DIRECTORIES.items()}
     assert status["agent"]["heard"] > status["agent"]["since"] > 0
-    report = agents.machine.gridwright("repo", "release", "--json", *flags(1)).json
+    report = agents.machine.gridwright("repo", "release", *words).json
     assert report["done"]["released"]["count"] == 1, report
-    assert "released" in agents.machine.run(f"lfs hsm_state {DIRECTORIES[1]}/read").out
+    assert " released " in agents.machine.run(f"lfs hsm_state {DIRECTORIES[IMPORTED]}/read").out
 
 
 def test_a_reader_has_the_bytes_though_its_agent_is_killed(agents: Agents) -> None:
@@ -151,6 +170,23 @@ def test_a_reader_has_the_bytes_though_its_agent_is_killed(agents: Agents) -> No
     agents.assert_read(1, "killed")
     assert "goes on" in agents.machine.run("cat /tmp/agents.log").out
     agents.until(f"! grep -q . {JOURNAL}")
+
+
+def test_a_restore_that_is_cancelled_ends_its_reader_at_once_and_is_asked_for_anew(agents: Agents) -> None:
+    agents.send("STOP", "relay")
+    agents.read(2, "cancelled")
+    agents.until(f"grep -q . {JOURNAL}")
+    began = time.monotonic()
+    agents.machine.run(f"lfs hsm_cancel {DIRECTORIES[2]}/cancelled")
+    agents.until("[ -e /tmp/cancelled.rc ]")
+    assert time.monotonic() - began < 60, "nobody waits for the store"
+    assert "No data available" in agents.machine.run("cat /tmp/cancelled.log").out
+    agents.until("grep -q 'it was cancelled' /tmp/agents.log")
+    agents.until(f"! grep -q . {JOURNAL}")
+    agents.send("CONT", "relay")
+    agents.machine.run("rm /tmp/cancelled.rc")
+    agents.read(2, "cancelled")
+    agents.assert_read(2, "cancelled")
 
 
 @pytest.mark.thorough

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,14 +168,12 @@ def exported(lustre: LustreMachine, lustre_store: StoreServer) -> Iterator[Expor
 def test_the_model_notes_what_lustre_notes(exported: Exported) -> None:
     machine = exported.machine
     machine.run("cat >/root/changelog_model.py", given=Path(changelog_model.__file__).read_bytes())
-    machine.run("cat >/root/records.py", given=RECORDS.encode())
-    command = f"PYTHONPATH=$GIVEN python3 /root/records.py {MDT} {MODEL} /tmp/modelled"
-    told = machine.run(command.replace("$GIVEN", machine.environment["PYTHONPATH"])).out
-    modelled, real = json.loads(told)
+    modelled, real = json.loads(machine.python(RECORDS, MDT, MODEL, "/tmp/modelled"))
     assert modelled == real
 
 
-@pytest.mark.parametrize("pause_s", [0, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("pause_s", [0, 1])
 def test_a_kill_after_records_were_given_up_loses_no_change(exported: Exported, pause_s: int) -> None:
     name = f"killed-{pause_s}"
     exported.machine.run(f"mkdir {PLACE}/{name} && cd {PLACE}/{name}\n{FIRST}")
@@ -183,3 +183,42 @@ def test_a_kill_after_records_were_given_up_loses_no_change(exported: Exported, 
     exported.machine.run(f"cd {PLACE}/{name}\n{MEANWHILE}")
     assert "changelogs named" in exported.export(name)
     assert exported.objects(name) == exported.files(name)
+
+
+@pytest.mark.thorough
+def test_status_tells_how_far_changelogs_are_read(exported: Exported) -> None:
+    exported.machine.run(f"mkdir {PLACE}/status && echo one >{PLACE}/status/one")
+    exported.export("status")
+    words = exported.words("status", "status", "--changelog", FILE, "--json")
+    (status,) = exported.machine.gridwright(*words).json["repositories"]
+    (changelog,) = status["changelogs"]
+    assert changelog["mdt"] == MDT
+    assert changelog["user"] == exported.user
+
+
+REGISTERED = f"""
+lctl --device {MDT} changelog_register -u gw-double -m CREAT,MKDIR
+lctl get_param 'mdd.*-MDT*.changelog_users'
+lctl --device {MDT} changelog_deregister -u gw-double
+lctl get_param 'mdd.*-MDT*.changelog_users'
+"""
+
+
+def test_the_double_of_lctl_registers_users_as_lustre_does(lustre: LustreMachine, tmp_path: Path) -> None:
+    (tmp_path / "mdts.json").write_text(json.dumps({MDT: {"index": 0, "last": 0, "users": {}}}))
+    double = Path(changelog_model.__file__).parent / "lustre_double"
+    environment = {"LCTL_DOUBLE": f"{tmp_path}/mdts.json", "PATH": f"{double}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["sh", "-ec", REGISTERED],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    assert _without_others(ended.stdout.decode()) == _without_others(lustre.run(REGISTERED).out)
+
+
+def _without_others(said: str) -> list[str]:
+    """Without other users, numbers and the width of columns."""
+    lines = [" ".join(re.sub(r"\d+", "N", each).split()) for each in said.splitlines()]
+    return [each for each in lines if "gw-double" in each or not each.startswith("cl")]

@@ -27,6 +27,14 @@ libraries:
 """
 SPEC_FILE, DIRECTORY = "/root/faults.yaml", "/mnt/lustre/faults"
 OSC = "osc.testfs-OST0001-osc-[!M]*"
+SERVER_PROGRAM = """
+from gridwright.commands import run_here
+from gridwright.filesystems.lustre_client.health import copytool_findings, health
+found = copytool_findings(run_here, "/mnt/lustre", None, {9})
+found += health(run_here, "/nowhere", "192.168.77.1@tcp:/testfs").findings
+print(*(each.name for each in found))
+"""
+"""What is found of the servers of this node, where HSM is off and the file system mounted for nobody."""
 SILENT_PROGRAM = """
 import subprocess, sys
 from gridwright.commands import run_here
@@ -41,6 +49,23 @@ print(*found)
 space.kill(); writer.kill()
 """
 """Looks at the file system while a write waits at an OST, and somebody asks for space all the time."""
+TOLD_PROGRAM = """
+from gridwright.commands import run_here
+from gridwright.filesystems.lustre_client.health import health
+print(*(f"{each.name}: {each.text}" for each in health(run_here, "/mnt/lustre").findings), sep="\\n")
+"""
+SLOW_PROGRAM = """
+from gridwright.commands import CommandSilent, run_here
+from gridwright.filesystems.lustre_client.health import health
+def run(command, *, timeout_s=30.0):
+    ended = run_here(command)
+    if any("kbytestotal" in word for word in command):
+        raise CommandSilent("lctl has not answered", None, "see dmesg")
+    return ended
+found = health(run, "/mnt/lustre")
+print(*(each.name for each in found.findings), found.away)
+"""
+"""Looks on a node that is too slow to start what asks for space, while all servers answer."""
 
 
 @dataclass
@@ -58,10 +83,11 @@ class Grid:
                 found.setdefault(each["name"], []).append(each)
         return found
 
-    def top(self) -> Ended:
-        """What top shows; on a busy host its sampler takes longer to start than it may."""
+    def top(self, *words: str) -> Ended:
+        """What top shows; on a busy host its sampler takes longer to start than the interval and 15 s."""
         for _ in range(3):
-            said = self.machine.gridwright("top", SPEC_FILE, "--once", "--json", ok=False)
+            command = ("top", *words, "--once", "--json", "--interval", "20s")
+            said = self.machine.gridwright(*command, ok=False)
             if "has not answered for" not in said.out:
                 break
         return said
@@ -115,11 +141,14 @@ def test_each_flag_of_a_target_has_its_own_mend_also_without_a_spec(
     assert "readonly" not in finding["remedy"]
 
 
+@pytest.mark.thorough
 def test_a_target_that_was_switched_off_and_on_again_while_it_was_idle_is_none_that_is_off(
     grid: Grid,
 ) -> None:
     """The list of targets calls it INACTIVE until somebody uses it."""
-    grid.until(f"{_count(OSC, 'IDLE')} = 2")
+    # That of the other mount may be in use for as long as it has locks.
+    grid.set("'ldlm.namespaces.testfs-OST0001-osc-[!M]*.lru_size=clear'")
+    grid.until(f"{_count(OSC, 'IDLE')} -ge 1")
     grid.set(f"'{OSC}.active=0'")
     grid.set(f"'{OSC}.active=1'")
     listed = grid.machine.run("lctl get_param -n 'lov.testfs-clilov-*.target_obd'").out
@@ -129,21 +158,82 @@ def test_a_target_that_was_switched_off_and_on_again_while_it_was_idle_is_none_t
         "from gridwright.filesystems.lustre_client.health import health\n"
         "print(*(each.name for each in health(run_here, '/mnt/lustre').findings))"
     )
-    names = grid.machine.run(f'PYTHONPATH=/opt/gridwright python3 -c "{script}"').out
+    names = grid.machine.python(script)
     assert "target-inactive" not in names
     assert "target-away" not in names
+    grid.set(f"'{OSC}.active=0'")
+    try:
+        # It is made, and then has no times.
+        grid.machine.run(f"touch {DIRECTORY}/placed", ok=False)
+        wrote = grid.machine.run(f"echo x >{DIRECTORY}/placed", ok=False)
+    finally:
+        grid.set(f"'{OSC}.active=1'")
+    assert wrote.status != 0, "an MDS places files on what a client has deactivated"
+    # It connects again, which evicts whoever is quick.
+    grid.until(f"dd if=/dev/zero of={DIRECTORY}/placed bs=64k count=1 conv=fsync")
+    names = grid.machine.python(script)
+    assert "target-reactivated" in names
+    assert "client-evicted" not in names
+
+
+@pytest.mark.parametrize(("parameter", "usual"), [("active", "1"), ("max_create_count", "20000")])
+def test_an_ost_on_which_the_mds_places_no_files_is_told(grid: Grid, parameter: str, usual: str) -> None:
+    device = "osp.testfs-OST0001-osc-MDT0000"
+    script = (
+        "from gridwright.commands import run_here\n"
+        "from gridwright.filesystems.lustre_client.servers import read_served\n"
+        "print(*(each.flags for each in read_served(run_here, 'testfs') if each.flags))"
+    )
+    grid.set(f"{device}.{parameter}=0")
+    try:
+        said = grid.machine.python(script)
+    finally:
+        grid.set(f"{device}.{parameter}={usual}")
+    assert ("deactivated on its MDS" if parameter == "active" else "max_create_count=0") in said
+
+
+def test_targets_that_are_mounted_as_lustre_tgt_are_a_servers(grid: Grid) -> None:
+    types = grid.machine.run("awk '$2 ~ \"^/srv\" {print $3}' /proc/mounts").out.split()
+    assert set(types) == {"lustre_tgt"}
+    grid.set("mdt.testfs-MDT0000.hsm_control=disabled")
+    try:
+        names = grid.machine.python(SERVER_PROGRAM).split()
+    finally:
+        grid.set("mdt.testfs-MDT0000.hsm_control=enabled")
+    assert {"hsm-off", "no-copytool"} <= set(names)
+    assert "not-mounted" not in names
 
 
 def test_reads_and_writes_that_wait_are_found_while_space_is_asked_for(grid: Grid) -> None:
     """Answers to others set back the time since the last reply, by which silence is told."""
-    grid.machine.run("cat >/root/silent.py", given=SILENT_PROGRAM.encode())
+    # An MDS that was just told to place no files waits for an OST before it makes one.
+    grid.machine.run(f"dd if=/dev/zero of={DIRECTORY}/silent bs=1M count=1 conv=fsync")
     grid.set("fail_loc=0x20a")
     try:
-        said = grid.machine.run(f"PYTHONPATH=/opt/gridwright python3 /root/silent.py {DIRECTORY}/silent").out
+        said = grid.machine.python(SILENT_PROGRAM, f"{DIRECTORY}/silent")
     finally:
         grid.set("fail_loc=0")
     assert "testfs-OST0001" in said
     assert "no read or write ended in" in said
+
+
+def test_a_node_that_is_too_slow_to_ask_for_space_calls_no_target_silent(grid: Grid) -> None:
+    said = grid.machine.python(SLOW_PROGRAM)
+    assert "target-silent" not in said
+    assert said.split()[-1] == "{}"
+
+
+def test_a_target_that_nobody_uses_is_found_silent_by_the_question_for_its_space(grid: Grid) -> None:
+    """The server drops all requests: the one that asks stays on the way, though its lctl was killed."""
+    grid.set("fail_loc=0x212")
+    try:
+        said = grid.machine.python(TOLD_PROGRAM)
+    finally:
+        grid.set("fail_loc=0")
+    grid.until("timeout 10 lfs df /mnt/lustre /mnt/lustre2")
+    assert "target-silent" in said, said
+    assert "testfs-OST000" in said
+    assert "no answer for" in said
 
 
 @dataclass
@@ -152,6 +242,8 @@ class MdtAway:
 
     doctor: dict[str, list[dict[str, Any]]]
     top: Ended
+    top_here: Ended
+    """Without a spec."""
 
 
 @pytest.fixture(scope="module")
@@ -159,25 +251,75 @@ def mdt_away(grid: Grid) -> MdtAway:
     grid.machine.run("umount /srv/mdt0")
     grid.until(f"{_count('mdc.*', '[CD]')} = 2")
     try:
-        return MdtAway(grid.doctor(SPEC_FILE), grid.top())
+        return MdtAway(grid.doctor(SPEC_FILE), grid.top(SPEC_FILE), grid.top())
     finally:
         # Its client mounts are there already, which `lustre-vm up` takes for a failure.
         grid.machine.run("lustre-vm up || true")
         grid.until("timeout 5 ls /mnt/lustre /mnt/lustre2")
 
 
+@pytest.mark.thorough
 def test_what_an_mdt_that_is_away_leads_to_is_no_fault_of_its_own(mdt_away: MdtAway) -> None:
     assert "testfs-MDT0000" in text_of(mdt_away.doctor, "target-away")
-    assert not {"library-missing", "library-refuses", "mount-broken", "mount-hangs"} & set(mdt_away.doctor)
+    assert not {"library-missing", "library-hangs", "library-refuses", "mount-broken", "mount-hangs"} & set(
+        mdt_away.doctor
+    )
 
 
+@pytest.mark.thorough
 def test_top_tells_that_a_target_of_the_libraries_is_away(mdt_away: MdtAway) -> None:
     assert mdt_away.top.status == 3
     (row,) = mdt_away.top.json["libraries"]
     assert row["standing"] == "unknown"
     assert "testfs-MDT0000: not connected" in row["note"]
+    assert mdt_away.top_here.status == 3
     silent = [each["silent"] for each in mdt_away.top.json["mounts"] if each["mount_point"] == "/mnt/lustre"]
     assert not any("Errno" in each for each in silent)
+
+
+@pytest.mark.thorough
+def test_a_library_whose_ost_is_switched_off_has_no_fault_of_its_permissions(grid: Grid) -> None:
+    library = "/mnt/lustre/faults-data"
+    grid.machine.run(f"lfs setstripe -c 1 -i 1 {library}")
+    grid.set(f"'{OSC}.active=0'")
+    try:
+        found = grid.doctor(SPEC_FILE)
+    finally:
+        grid.set(f"'{OSC}.active=1'")
+        grid.machine.run(f"lfs setstripe -d {library}")
+    assert "testfs-OST0001" in text_of(found, "target-inactive")
+    assert "permissions" not in str(found.get("library-refuses", []))
+
+
+@pytest.mark.thorough
+def test_an_eviction_is_told_without_a_spec_with_what_it_cost(grid: Grid) -> None:
+    client = "$(lctl get_param -n 'obdfilter.testfs-OST0001.exports.0@lo.uuid' | grep -v MDT | head -1)"
+    grid.machine.run(
+        f"dd if=/dev/zero of={DIRECTORY}/dirty bs=1M count=4 status=none; "
+        f"lctl set_param -n obdfilter.testfs-OST0001.evict_client={client}; "
+        f"timeout 60 sh -c 'dd if=/dev/zero of={DIRECTORY}/more bs=1M count=1 conv=fsync; sync'; true"
+    )
+    told = text_of(grid.doctor(), "client-evicted")
+    assert "testfs-OST0001" in told
+    assert "What jobs had written and it had not taken is lost" in told
+
+
+@pytest.mark.thorough
+def test_an_iotest_without_space_names_the_full_ost(grid: Grid) -> None:
+    """What is left of an OST may be promised to other clients (grants)."""
+    machine, words = grid.machine, ("--phases", "write", "--seconds", "5", "--streams", "1")
+    kib = "$(($(lctl get_param -n osc.testfs-OST0001-osc-f*.kbytesavail | head -1) - 65536))"
+    machine.run(
+        f"fallocate -l {kib}K {DIRECTORY}/fill; dd if=/dev/zero bs=1M >>{DIRECTORY}/fill; sync", ok=False
+    )
+    try:
+        ended = machine.gridwright("iotest", "--directory", DIRECTORY, *words, ok=False)
+    finally:
+        machine.run(f"rm -f {DIRECTORY}/fill; sync")
+    assert ended.status == 3
+    assert "testfs-OST0001 (" in ended.text
+    assert "testfs-OST0000 (" not in ended.text
+    assert "the file lies on 1 target: testfs-OST0001" in ended.text
 
 
 @dataclass

@@ -179,6 +179,14 @@ def test_a_library_gets_its_layout_and_has_it_then(library: Library) -> None:
     assert "as it should be" in library.machine.gridwright(*words).out
 
 
+@pytest.mark.thorough
+def test_a_layout_that_asks_for_more_osts_than_there_are_is_told(library: Library) -> None:
+    words = ("--directory", PLACE, "--phases", "write", "--seconds", "1", "--streams", "1", "--repeat", "3")
+    ended = library.machine.gridwright("iotest", *words, "--layout", "4", "--json", "--allow-disturbed")
+    (told,) = (each["text"] for each in ended.json["findings"] if each["name"] == "layout-narrower")
+    assert "2" in told
+
+
 @root_only
 def test_the_double_of_lfs_says_the_same(library: Library, tmp_path: Path) -> None:
     assert on_double(tmp_path) == on_lustre(library.machine)

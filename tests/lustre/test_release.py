@@ -102,7 +102,9 @@ def library(lustre: LustreMachine, lustre_store: StoreServer) -> Iterator[Librar
     )
     sent = lustre.gridwright(*found.words("export", "--json", *archive)).json["done"]["sent"]
     assert sent["count"] == len(files) + 1, "and the directory"
-    found.before = {each: found.seen(each) for each in files}
+    seen = lustre.run(f"cd {DIRECTORY}; for i in {' '.join(files)}; do sha256sum $i; stat -c %i $i; done").out
+    lines = seen.splitlines(keepends=True)
+    found.before = {each: "".join(lines[2 * at : 2 * at + 2]) for at, each in enumerate(files)}
     found.refused = lustre.gridwright(*found.words("release"), ok=False)
     lustre.run("cat >/root/writer.py", given=WRITER.encode())
     for each in WRITERS:
@@ -110,7 +112,7 @@ def library(lustre: LustreMachine, lustre_store: StoreServer) -> Iterator[Librar
     lustre.run(until_there(*(f"/root/{each}.begun" for each in WRITERS)))
     found.report = lustre.gridwright(*found.words("release", "--json", *archive)).json
     lustre.run(f"cd {DIRECTORY} && lfs hsm_state * >/root/states; touch /root/released")
-    lustre.background(lustre.command(*found.words("serve", *archive)), "agent")
+    lustre.start("agent", *found.words("serve", *archive))
     try:
         lustre.run("for i in $(seq 600); do grep -q serving /tmp/agent.log && exit; sleep 0.2; done; exit 1")
         yield found

@@ -30,9 +30,11 @@ def test_a_volume_that_is_formatted_looks_the_same(lustre: LustreMachine, tmp_pa
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}")
         (tmp_path / name).chmod(0o755)
     text = FORMATTED.replace("KIND", kind)
+    (tmp_path / "machine").mkdir()
+    places = {"WORLD": str(tmp_path), "MACHINE": f"{tmp_path}/machine"}
     ended = subprocess.run(
         ["sh", "-c", text.replace("PLACE", str(tmp_path))],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "WORLD": str(tmp_path)},
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", **places},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     real = lustre.run(text.replace("PLACE", "/root")).out
@@ -45,3 +47,25 @@ def test_a_target_that_was_mounted_has_the_label_of_a_registered_one(lustre: Lus
         "testfs-MDT0000",
         "testfs-OST0000",
     ]
+
+
+TRIAL = """
+from gridwright.node_programs.lustre_targets.tools import LustreTools
+print(*(LustreTools().cannot_make(kind) for kind in ("mgt", "mdt", "ost")), sep="|")
+"""
+
+
+@pytest.mark.thorough
+def test_a_machine_is_proven_to_make_and_read_targets_before_a_volume_is_formatted(
+    lustre: LustreMachine,
+) -> None:
+    """Also what keeps the tools from it, such as the plug-in with libext2fs that is not there."""
+    assert lustre.python(TRIAL) == "None|None|None\n"
+    plugin = lustre.run("find / -xdev -name mount_osd_ldiskfs.so").out.strip()
+    lustre.run(f"mv {plugin} {plugin}.away")
+    try:
+        said = lustre.python(TRIAL).split("|")
+    finally:
+        lustre.run(f"mv {plugin}.away {plugin}")
+    assert all("mkfs.lustre FATAL: unhandled/unloaded OSD plugin" in each for each in said)
+    assert lustre.run("losetup -a | grep -c trial || true").out == "0\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from gridwright.providers.caller import Caller
 from gridwright.providers.lab.image import ensure_image
+from gridwright.providers.provider import Caller
 from gridwright.schedulers import all_kinds
 
 

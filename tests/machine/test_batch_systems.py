@@ -10,7 +10,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.batch.scheduler import BatchScheduler
 from gridwright.schedulers.batch.system import BatchCall, BatchSystem, Unclear
 from gridwright.schedulers.job import Job, JobRequest, JobState
@@ -83,7 +83,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def _site(file: Path, lab: Lab | None) -> Site:
     spec = load_spec(file)
-    scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
+    scheduler = scheduler_kind(spec.scheduler).open(spec, head_node(spec))
     assert isinstance(scheduler, BatchScheduler)
 
     libraries: dict[str, str] = {name: str(spec.library_directory(name)) for name in spec.libraries}

@@ -12,7 +12,7 @@ import pytest
 
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.moosefs.health import health
-from gridwright.providers.lab import faults
+from gridwright.providers.lab import power
 from gridwright.providers.lab.node import Node, nodes_of
 from tests.support.command import Command, Running, wait_until
 from tests.support.lab import Lab, on, printed, up
@@ -112,7 +112,7 @@ def test_the_doctor_of_a_proof_sees_what_is_wrong(lab: Lab, tmp_path: Path) -> N
 
 @pytest.fixture
 def nodes(lab: Lab) -> dict[str, Node]:
-    return dict(nodes_of(faults.record_of(lab.name)))
+    return dict(nodes_of(power.record_of(lab.name)))
 
 
 def is_healthy(nodes: dict[str, Node]) -> None:
@@ -141,23 +141,23 @@ def test_a_killed_chunk_server_is_seen_and_the_data_are_still_there(nodes: dict[
         assert "server-away" in {each.name for each in away.findings}
         assert nodes["compute2"].run(["cat", "/mnt/grid/guarded"]).stdout == content
     finally:
-        faults.power_off(NAME, "storage2")
-        faults.power_on(NAME, "storage2")
+        power.power_off(NAME, "storage2")
+        power.power_on(NAME, "storage2")
     is_healthy(nodes)
 
 
 def test_a_dead_master_is_said_within_its_time_and_comes_back_with_its_data(nodes: dict[str, Node]) -> None:
     content = b"remembered" * 1000
     printed(nodes["compute1"].run(["dd", "of=/mnt/grid/remembered", "conv=fsync"], stdin=content))
-    faults.power_off(NAME, MASTER)
+    power.power_off(NAME, MASTER)
     found = health(nodes["controller"].run, MASTER)
     assert found.condition is Condition.SILENT
     assert [each.name for each in found.findings] == ["master-silent"]
-    faults.power_on(NAME, MASTER)
+    power.power_on(NAME, MASTER)
     assert nodes["compute3"].run(["cat", "/mnt/grid/remembered"], timeout_s=60).stdout == content
 
 
 def test_a_node_that_is_powered_on_again_takes_jobs(nodes: dict[str, Node]) -> None:
-    faults.power_off(NAME, "compute2")
-    faults.power_on(NAME, "compute2")
+    power.power_off(NAME, "compute2")
+    power.power_on(NAME, "compute2")
     assert on(nodes["controller"], "srun", "-w", "compute2", "hostname", seconds=60) == "compute2\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.lab.places import LABS
+from gridwright.providers.lab.record import LABS
 from tests.support.command import Command, Ended, Running, wait_until
 from tests.support.lab import Lab, nodes_only, up
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.lab.places import Places
-from gridwright.providers.lab.record import read
+from gridwright.providers.lab.record import Places, read
 from gridwright.schedulers.slurm.accounting import FIELDS
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, nodes_only, traces, up
@@ -104,7 +103,10 @@ def saved(lab: Lab, last: str, *ended: str) -> None:
     wait_until(look, seconds=30, what="what Slurm saves", last=lambda: accounted(lab))
 
 
-@pytest.mark.parametrize("how", [reboot, crash], ids=["reboot", "crash"])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(reboot, id="reboot", marks=pytest.mark.thorough), pytest.param(crash, id="crash")],
+)
 def test_files_jobs_queue_and_accounting_are_as_before(lab: Lab, how: Any) -> None:
     before = written(lab)
     done = submitted(lab, "sh", "-c", "echo done")
@@ -160,7 +162,7 @@ def test_what_is_stored_waits_for_the_disk(lab: Lab) -> None:
     assert root in ("overlayfs", "tmpfs")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_a_boot_that_is_stopped_midway_loses_nothing_and_is_begun_again(
     lab: Lab, number: signal.Signals
 ) -> None:

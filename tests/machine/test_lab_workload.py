@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab.faults import power_off
+from gridwright.providers.lab.power import power_off
 from tests.support.command import Command, Running, wait_until
 from tests.support.lab import Lab, up
 from tests.support.workload import sh

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gridwright.commands import run_here
-from gridwright.filesystems import kind_of
 from gridwright.filesystems.counters import traffic
+from gridwright.filesystems.diskstats import read_counts_below
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.local.health import health, what_is_below
-from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.units import Bytes
 from tests.support.disks import loop_mount, run
 from tests.support.hanging_mount import hanging_mount
@@ -53,9 +53,7 @@ def test_what_was_written_is_counted_on_its_device(tmp_path: Path) -> None:
     with loop_mount(tmp_path, mib=64) as disk:
         below = what_is_below(str(disk))
         assert below is not None
-        local = LocalFileSystem.model_validate({"type": "local", "path": disk})
-        read = kind_of(local).counters(local, run_here, str(disk / "library"))
-        assert read is not None
+        read = partial(read_counts_below, str(disk / "library"))
         before = read()
         with (disk / "file").open("wb") as file:
             file.write(bytes(16 * MIB))

@@ -185,6 +185,7 @@ def test_a_controller_that_is_on_again_at_once_is_named_too(lab: Lab) -> None:
     assert len(findings(ended, "node-lost")) == len(NODES)
 
 
+@pytest.mark.thorough
 def test_a_storage_node_that_is_off_is_named_while_the_test_waits_for_it(lab: Lab) -> None:
     all_idle(lab)
     with iotest(lab, "--seconds", "60s", "--engine", "direct") as running:

@@ -19,7 +19,7 @@ import pytest
 
 from gridwright.filesystems.resources import Route
 from gridwright.model.grid import GridModel, grid_model
-from gridwright.providers.lab.network import NODE_SIDE, bridge_side
+from gridwright.providers.lab.boot import NODE_SIDE, bridge_side
 from gridwright.providers.lab.record import read
 from gridwright.spec import load_spec
 from gridwright.workload.imports.job_table import read_jobs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab import faults
+from gridwright.providers.lab import power
 from gridwright.providers.lab.node import Node, nodes_of
 from tests.support.ansible_releases import RELEASES, Release
 from tests.support.command import Command
@@ -54,7 +54,7 @@ def test_a_node_sets_itself_up_and_a_second_run_changes_nothing(
     lab: Lab, playbook: Path, release: Release
 ) -> None:
     name = f"compute{OF_NODES.index(release) + 1}"
-    node = dict(nodes_of(faults.record_of(lab.name)))[name]
+    node = dict(nodes_of(power.record_of(lab.name)))[name]
     put(node, release.packages, "/opt/ansible")
     put(node, playbook, "/opt/playbook")
     key = os.urandom(1024)

@@ -19,7 +19,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.scheduler import Scheduler
@@ -118,7 +118,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "lsf":
         with lsf_grid(directory) as file:
             spec = load_spec(file)
-            scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
+            scheduler = scheduler_kind(spec.scheduler).open(spec, head_node(spec))
             shared = directory / "shared"
             yield Place(
                 command,
@@ -134,7 +134,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with up(Lab(command, file, "sched")) as lab:
         spec = load_spec(file)
         look = ["find", "/mnt/grid/work", "/mnt/grid/util", "-mindepth", "1"]
-        scheduler = kind_of(spec.scheduler).open(spec, head_node(spec))
+        scheduler = scheduler_kind(spec.scheduler).open(spec, head_node(spec))
         yield Place(
             command,
             file,
@@ -147,7 +147,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def numbers(place: Place) -> Mapping[str, str]:
-    """Jobs of all kinds, handed in together: Slurm ends one over its time after a minute."""
+    """Jobs of all kinds, submitted together: Slurm ends one over its time after a minute."""
     requests = {
         "fails": place.request("sh", "-c", "echo out; echo err >&2; exit 7"),
         "killed": place.request("sh", "-c", "kill -9 $$"),
@@ -435,7 +435,7 @@ def sleeping(seconds: int) -> list[list[str]]:
 
 def test_elements_of_a_large_array_each_run_once(place: Place) -> None:
     # Slurm starts some tens of elements a second; the others run one program more for each.
-    many = {"local": 1000, "slurm": 300}.get(load_spec(place.file).scheduler.type, 40)
+    many = {"local": 1000, "slurm": 100}.get(load_spec(place.file).scheduler.type, 40)
     submitted = place.command(
         "submit",
         "--grid",

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.node_programs.scratch_program import build_zipapp
+from gridwright.node_programs.one_file import SCRATCH
 from tests.support.disks import loop_mount, run, unmount
 from tests.support.skips import needs
 
@@ -38,6 +38,8 @@ class Node:
     image: Path
     device: str
     config: Path
+    is_held: bool = False
+    """Whether the test itself has somebody hold the disk."""
 
     @property
     def mount_point(self) -> Path:
@@ -55,9 +57,15 @@ class Node:
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def __call__(self, *flags: str) -> tuple[int, str, str]:
-        process = self.start(*flags)
-        out, err = process.communicate(timeout=60)
-        return process.returncode, out, err
+        """Run it, again while a lab of another test that has just begun still has this test's mounts."""
+        deadline = time.monotonic() + 30
+        while True:
+            process = self.start(*flags)
+            out, err = process.communicate(timeout=60)
+            is_held = "held by something" in err and not self.is_held
+            if not is_held or time.monotonic() > deadline:
+                return process.returncode, out, err
+            time.sleep(0.5)
 
     def plan(self, *flags: str) -> Any:
         return json.loads(self("--dry-run", "--json", *flags)[1])
@@ -101,7 +109,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
         file.truncate(SIZE)
     device = run("losetup", "--find", "--show", image).strip()
     made = Node(tmp_path, image, device, tmp_path / "scratch.json")
-    (tmp_path / "scratch.pyz").write_bytes(build_zipapp())
+    (tmp_path / "scratch.pyz").write_bytes(SCRATCH.archive())
     made.wish()
     try:
         yield made
@@ -135,14 +143,14 @@ def test_a_blank_disk_is_made_mounted_and_kept(node: Node, kind: str) -> None:
     assert read_ahead.read_text().strip() == "8192"
     (work / "data").write_text("kept")
 
-    status, out, _ = node()
-    assert status == 0
+    status, out, err = node()
+    assert status == 0, err
     assert "nothing to do" in out
 
     unmount(node.mount_point)
     assert stat.S_IMODE(node.mount_point.stat().st_mode) == 0, "no job writes to the root disk instead"
-    status, out, _ = node()
-    assert status == 0
+    status, out, err = node()
+    assert status == 0, err
     assert "mkfs" not in out
     assert (work / "data").read_text() == "kept"
 
@@ -150,8 +158,8 @@ def test_a_blank_disk_is_made_mounted_and_kept(node: Node, kind: str) -> None:
 def test_files_below_the_mount_point_are_told_and_stay(node: Node) -> None:
     node.mount_point.mkdir()
     (node.mount_point / "left-behind").write_text("by a job")
-    status, out, _ = node()
-    assert status == 0
+    status, out, err = node()
+    assert status == 0, err
     assert "holds files on the disk below" in out
     unmount(node.mount_point)
     assert (node.mount_point / "left-behind").read_text() == "by a job"
@@ -264,6 +272,7 @@ def test_a_disk_held_in_another_name_space_is_in_use(node: Node) -> None:
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "ready\n"
+        node.is_held = True
         status, _, err = node("--wipe", node.device)
         assert status == 2
         assert "held by something, perhaps mounted in a container" in err
@@ -345,7 +354,7 @@ def test_a_disk_that_fails_is_named_and_the_build_goes_on_later(tmp_path: Path) 
         filler = small / "filler"
         device = run("losetup", "--find", "--show", image).strip()
         node = Node(tmp_path, image, device, tmp_path / "scratch.json")
-        (tmp_path / "scratch.pyz").write_bytes(build_zipapp())
+        (tmp_path / "scratch.pyz").write_bytes(SCRATCH.archive())
         node.wish(format="ext4")
         try:
             subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=64K"], capture_output=True, check=False)

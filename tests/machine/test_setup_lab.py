@@ -139,6 +139,7 @@ def test_a_jobs_user_reaches_neither_metadata_nor_key(lab: Lab, nodes: Nodes) ->
     assert "Permission denied" in read.err, read.err
 
 
+@pytest.mark.thorough
 def test_a_node_that_is_dead_is_named_and_a_second_run_changes_nothing_on_the_others(
     lab: Lab, nodes: Nodes, swappiness: str
 ) -> None:

@@ -12,8 +12,7 @@ import pytest
 from gridwright.node_programs.drain.node_lines import retain_hardware
 from gridwright.node_programs.drain.queue import OWN, Queue, ended_jobs
 from gridwright.node_programs.scratch.commands import Ended
-from gridwright.providers.aws.roll.deciding import decide
-from gridwright.providers.aws.roll.observed import Due, GroupInstance, SeenGrid, SeenGroup, SetUp
+from gridwright.providers.aws.roll.deciding import Due, GroupInstance, SeenGrid, SeenGroup, SetUp, decide
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 

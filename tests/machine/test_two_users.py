@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab.faults import record_of
 from gridwright.providers.lab.node import node_of
-from gridwright.providers.lab.places import Places
+from gridwright.providers.lab.power import record_of
+from gridwright.providers.lab.record import Places
 from tests.support import lsf_double
 from tests.support.command import GRIDWRIGHT, Command, Ended, wait_until
 from tests.support.lab import Lab, up
@@ -260,7 +260,7 @@ _USE = (
 
 
 def forging(place: Place, job: str) -> str:
-    """What mallory does to a job of alice: she ends it, and hands in jobs that look like it and fail."""
+    """What mallory does to a job of alice: she ends it, and submits jobs that look like it and fail."""
     orders = [f"{GRIDWRIGHT} cancel --grid {place.spec} {job}"]
     if place.type == "slurm":
         name = place.sh("root", "squeue -h -o %j -u alice").out.split()[-1]

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.roll_program import build_zipapp, roll_file
+from gridwright.providers.aws.machine_files import ROLL, roll_file
 from gridwright.spec import parse_spec
 from tests.support.aws_cloud import ENVIRONMENT, AwsCloud
 
@@ -84,7 +84,7 @@ class Head:
         self.slurm.write_text(
             json.dumps({name: {"jobs": [], "reason": ""} for name in names.get("compute", ())})
         )
-        (self.place / "roll.pyz").write_bytes(build_zipapp())
+        (self.place / "roll.pyz").write_bytes(ROLL.archive())
         (self.place / "slurm").mkdir()
         (self.place / "roll.json").write_text(roll_file(spec, layout, str(self.place / "slurm")))
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.providers.lab.host_python import python_directories
+from gridwright.providers.lab.image import python_directories
 from tests.support.aws_cloud import AwsCloud, aws_cloud
 from tests.support.command import Command, Ended
 from tests.support.lab import Lab

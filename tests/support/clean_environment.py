@@ -30,7 +30,7 @@ def build_wheel(out: Path) -> Path:
         str(out),
     ]
     subprocess.run([ROOT / "packaging" / "carried.sh", sys.executable], check=True, timeout=60)
-    subprocess.run(command, cwd=ROOT, check=True, timeout=280)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=900)
     (wheel,) = out.glob("*.whl")
     return wheel
 

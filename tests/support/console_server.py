@@ -12,7 +12,7 @@ from typing import Any
 
 from gridwright.monitor.console.access import ConsoleAccess, session_token
 from gridwright.monitor.console.answers import Answers
-from gridwright.monitor.console.patience import BOUNDS
+from gridwright.monitor.console.bounded_protocol import BOUNDS
 from gridwright.monitor.console.server import ConsoleServer, console_application
 from gridwright.monitor.console.viewers import ViewerRule
 from gridwright.monitor.console.watching import Watching

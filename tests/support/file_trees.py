@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.repository.object_format import kept_mode
+from gridwright.repository.object_format import portable_mode
 
 HOSTILE_NAMES = (
     b"plain", b"with space", "é…␛".encode(), "␛ff".encode(), b"\xff\xfe", b"a\nb", b"\x01\x7f", b"trailing.",
@@ -67,7 +67,7 @@ def _seen(path: bytes) -> Seen:
 def as_it_travels(seen: dict[bytes, Seen]) -> dict[bytes, Seen]:
     """A tree as objects bring it back: root's directories, too, lose a group that no bucket may give."""
     return {
-        path: dataclasses.replace(each, mode=kept_mode(each.mode) & ~(0o2000 if each.gid < 1000 else 0))
+        path: dataclasses.replace(each, mode=portable_mode(each.mode) & ~(0o2000 if each.gid < 1000 else 0))
         for path, each in seen.items()
     }
 

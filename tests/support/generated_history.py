@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.monitor.history.columns import KeptColumn, encode
+from gridwright.monitor.history.columns import BlockColumn, encode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
 from gridwright.monitor.history.store import HistoryStore
@@ -123,14 +123,14 @@ def _pieces(
     known = [each >= first and not any(low <= each < high for low, high in gaps) for each in times]
     if not any(known):
         return {}
-    by_metric: dict[str, dict[tuple[str, ...], KeptColumn]] = {}
+    by_metric: dict[str, dict[tuple[str, ...], BlockColumn]] = {}
     for key, course in courses.items():
         at: Callable[[float], float] = course.at
         mean = array(
             "f", [at(each) if is_known else math.nan for each, is_known in zip(times, known, strict=True)]
         )
         high = mean if level == FINEST else array("f", [1.2 * each for each in mean])
-        by_metric.setdefault(key[0], {})[key[1:]] = KeptColumn(mean, high, None)
+        by_metric.setdefault(key[0], {})[key[1:]] = BlockColumn(mean, high, None)
     return {
         metric: encode(columns, here.steps, rounded=metric.endswith("_total"))
         for metric, columns in by_metric.items()

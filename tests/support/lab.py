@@ -11,8 +11,7 @@ from typing import IO
 
 from gridwright.commands import CommandOutput
 from gridwright.providers.lab.node import Node, node_of
-from gridwright.providers.lab.places import LABS
-from gridwright.providers.lab.record import read
+from gridwright.providers.lab.record import LABS, read
 from tests.support.command import Command, Ended
 from tests.support.disks import run
 

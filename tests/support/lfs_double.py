@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,6 +167,10 @@ def with_objects(parts: list[dict[str, Any]], size: int, kept: Mapping[str, Any]
 def layout_of(kept: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
     if path in kept["layouts"]:
         return list(kept["layouts"][path])
+    for above in Path(path).parents:
+        if str(above) in kept["layouts"]:
+            parts = [dict(each) for each in kept["layouts"][str(above)]]
+            return parts if Path(path).is_dir() else with_objects(parts, Path(path).stat().st_size, kept)
     if Path(path).is_dir():
         return list(kept["default"])
     part = {
@@ -219,11 +224,15 @@ def setstripe(words: list[str]) -> int:
     with state() as kept:
         if kept["squashed"]:
             raise Refused(13, f"lfs setstripe: setstripe error for '{path}': Permission denied")
+        if kept["refuses"]:
+            raise Refused(1, f"lfs setstripe: cannot create composite file '{path}': {kept['refuses']}")
         parts = parts_of(options, kept, "setstripe")
         on_lustre(kept, path, "setstripe")
         if not Path(path).is_dir():
             raise Refused(17, f"lfs setstripe: setstripe error for '{path}': stripe already set")
         kept["layouts"][path] = parts
+        if parts[0]["count"] in kept["waits"]:
+            subprocess.run(["chattr", "+S", path], check=True)
     return 0
 
 
@@ -274,6 +283,7 @@ def migrate(words: list[str]) -> int:
 
 def main() -> int:
     verbs = {"getstripe": getstripe, "setstripe": setstripe, "hsm_state": hsm_state, "migrate": migrate}
+    time.sleep(float(json.loads(Path(os.environ["LFS_STATE"]).read_text())["hangs"]))
     try:
         return verbs[sys.argv[1]](sys.argv[2:])
     except Refused as error:
@@ -282,7 +292,11 @@ def main() -> int:
 
 
 def installed(directory: Path, root: Path, **given: Any) -> Path:
-    """Write the program into a directory, with a state of its own; the path of the state."""
+    """Write the program into a directory, with a state of its own; the path of the state.
+
+    Files of a directory whose layout has as many stripes as `waits` says are slow: each write waits for the disk, by
+    the attribute S of ext4.
+    """
     directory.mkdir(exist_ok=True)
     program = directory / "lfs"
     program.write_text(f"#!{sys.executable}\n" + Path(__file__).read_text())
@@ -291,7 +305,7 @@ def installed(directory: Path, root: Path, **given: Any) -> Path:
     kept = {
         "root": str(root), "mounted": True, "osts": 8, "next": 0, "default": default, "layouts": {}, "hsm": {},
         "open": [], "pools": [], "squashed": False, "no_limit": False, "slow": 0, "spoils": [], "moved": [],
-        "asked": [], **given,
+        "asked": [], "refuses": "", "hangs": 0, "waits": [], **given,
     }  # fmt: skip
     path = directory / "lfs-state.json"
     path.write_text(json.dumps(kept))

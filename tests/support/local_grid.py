@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.local.launcher import PROGRAM
@@ -56,7 +56,7 @@ class LocalGrid:
 
     def scheduler(self) -> Scheduler:
         spec = load_spec(self.file)
-        return kind_of(spec.scheduler).open(spec, LocalHeadNode())
+        return scheduler_kind(spec.scheduler).open(spec, LocalHeadNode())
 
     def request(self, *command: str, **fields: Any) -> JobRequest:
         given = {

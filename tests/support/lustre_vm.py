@@ -8,14 +8,16 @@ client, at `/mnt/lustre2`. `python -m tests.support.lustre_vm` makes its image b
 from __future__ import annotations
 
 import compileall
+import json
 import os
+import select
 import shlex
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -33,6 +35,17 @@ VARIABLE = "GRIDWRIGHT_LUSTRE_VM"
 BASE_VARIABLE = "GRIDWRIGHT_LUSTRE_VM_BASE"
 """Where the guest's image is kept between runs; in the cache of the tests where it is not set."""
 BESIDE = Path(__file__).parents[3] / "shared/lustre-vm"
+PACKAGES = "/opt/gridwright"
+"""Where Gridwright and what it needs are in the guest."""
+_LABEL = "gridwright"
+_LEFT_OUT = ("ansible-core",)
+"""Large, and no command that runs in the guest imports it."""
+_COMMANDS = Path(__file__).with_name("lustre_commands.py")
+_OF_GUEST = {
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
 _MAKE_S, _BOOT_S, _STOP_S, _RUN_S = 1800.0, 900.0, 240.0, 300.0
 
 
@@ -66,27 +79,44 @@ def until_there(*files: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Forks:
+    """An interpreter in the guest that forks what is run there, one after the other."""
+
+    process: subprocess.Popen[bytes]
+
+    def start(
+        self, environment: Mapping[str, str], *words: str, script: str | None = None, given: bytes = b"",
+        seconds: float = _RUN_S, background: str = "",
+    ) -> Ended:  # fmt: skip
+        """Run something to its end, or with the name of a log until somebody ends it."""
+        request = {
+            "arguments": words, "environment": environment, "script": script, "seconds": seconds,
+            "given": given.decode("latin-1"), "background": background,
+        }  # fmt: skip
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        self.process.stdin.flush()
+        answers = select.select([self.process.stdout], [], [], seconds + _RUN_S)[0]
+        assert answers, f"no answer from the guest to {request}"
+        return Ended(**json.loads(self.process.stdout.readline()))
+
+
+@dataclass(frozen=True, slots=True)
 class LustreMachine:
     """The guest, while it runs."""
 
     directory: Path
     environment: Mapping[str, str]
     """What Gridwright has in the guest, such as where its store is."""
+    commands: Forks
+    scripts: Forks
 
     def run(
         self, script: str, *, seconds: float = _RUN_S, given: bytes | None = None, ok: bool = True
     ) -> Ended:
         """Run a script of sh as root in the guest, which ends within its time there, too."""
-        # Files, since the connection that stays open has what a pipe would be closed by.
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            ended = subprocess.run(
-                [self.directory / "ssh", f"timeout {seconds:.0f} sh -c {shlex.quote(script)}"],
-                input=given, stdin=None if given is not None else subprocess.DEVNULL,
-                stdout=out, stderr=err, timeout=seconds + 90, check=False,
-            )  # fmt: skip
-            for each in (out, err):
-                each.seek(0)
-            found = Ended(ended.returncode, out.read().decode(), err.read().decode())
+        found = self.scripts.start(_OF_GUEST, script=script, seconds=seconds, given=given or b"")
         assert not ok or found.status == 0, (script, found)
         return found
 
@@ -111,7 +141,20 @@ class LustreMachine:
 
     def gridwright(self, *words: str, ok: bool = True) -> Ended:
         """Run Gridwright in the guest."""
-        return self.run(self.command(*words), ok=ok)
+        found = self.commands.start({**_OF_GUEST, **self.environment}, *words)
+        assert not ok or found.status == 0, (words, found)
+        return found
+
+    def python(self, script: str, *words: str) -> str:
+        """What a script of Python prints that uses Gridwright in the guest."""
+        found = self.commands.start({**_OF_GUEST, **self.environment}, *words, script=script)
+        assert found.status == 0, (words, found)
+        return found.out
+
+    def start(self, name: str, *words: str) -> None:
+        """Run Gridwright as `background` runs scripts."""
+        found = self.commands.start({**_OF_GUEST, **self.environment}, *words, background=name)
+        assert found.status == 0, (words, found)
 
 
 @contextmanager
@@ -121,26 +164,41 @@ def lustre_machine(place: Path, store: Mapping[str, str]) -> Iterator[LustreMach
     `store` is how commands reach an object store of this machine. What makes and boots it tells on failure.
     """
     base, log = ensure_base(), place / "vm.log"
-    directory, shared = place / "vm", place / "shared"
-    shared.mkdir()
-    _pack(shared / "packages.img")
+    directory, packages = place / "vm", place / "packages.img"
+    _pack(packages)
+    # A disk: through a directory that is shared by 9p a command would read 1.5 MB/s.
+    disk = f"-drive if=none,id=packages,file={packages},format=raw,read-only=on"
+    extra = f"{disk} -device virtio-blk-pci,drive=packages"
     try:
-        _done([kit() / "run-vm.sh", directory, base], _BOOT_S, log, SHARE=str(shared))
-        machine = LustreMachine(directory, {**store, "PYTHONPATH": "/opt/gridwright"})
-        machine.run("mkdir -p /opt/gridwright && mount -o loop,ro /mnt/share/packages.img /opt/gridwright")
-        port = urlsplit(store["AWS_ENDPOINT_URL"]).port
-        # A store without TLS has to be on the machine of the command.
-        forward: list[Path | str] = [directory / "ssh", "-S", "none", "-N", "-R", f"{port}:127.0.0.1:{port}"]
-        with subprocess.Popen(
-            forward, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as forwarding:
-            try:
-                yield machine
-            finally:
-                forwarding.terminate()
+        _done([kit() / "run-vm.sh", directory, base], _BOOT_S, log, QEMU_EXTRA=extra)
+        with entered(directory, store, f"mount -o ro LABEL={_LABEL} {PACKAGES}") as machine:
+            yield machine
     finally:
         if directory.exists():
             _done([kit() / "stop-vm.sh", directory, "--kill"], _STOP_S, log)
+
+
+@contextmanager
+def entered(directory: Path, store: Mapping[str, str], packages: str) -> Iterator[LustreMachine]:
+    """A guest that runs; it reaches the store, and starts commands once `packages` was run."""
+    ssh: list[str | Path] = [directory / "ssh", "-S", "none"]
+    port = urlsplit(store["AWS_ENDPOINT_URL"]).port
+    prepare = f"mkdir -p {PACKAGES} && {packages} && cat >/root/commands.py"
+    with _COMMANDS.open("rb") as program:
+        subprocess.run([*ssh, prepare], stdin=program, timeout=_RUN_S, check=True)
+    python = f"PYTHONPATH={PACKAGES} exec python3 /root/commands.py"
+    with ExitStack() as stack:
+
+        def started(*more: str, pipe: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+            process = subprocess.Popen([*ssh, *more], stdin=pipe, stdout=pipe)
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+            return process
+
+        commands, scripts = Forks(started(python)), Forks(started(f"{python} scripts"))
+        # A store without TLS has to be on the machine of the command.
+        started("-N", "-R", f"{port}:127.0.0.1:{port}", pipe=subprocess.DEVNULL)
+        yield LustreMachine(directory, {**store, "PYTHONPATH": PACKAGES}, commands, scripts)
 
 
 def _pack(image: Path) -> None:
@@ -158,7 +216,18 @@ def _pack(image: Path) -> None:
                     (place / file).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(found, place / file)
         mib = sum(each.stat().st_blocks for each in place.rglob("*")) // 2048 * 6 // 5 + 32
-        made: list[str | Path] = ["-O", "^has_journal", "-m", "0", "-d", place, image, f"{mib}M"]
+        made: list[str | Path] = [
+            "-L",
+            _LABEL,
+            "-O",
+            "^has_journal",
+            "-m",
+            "0",
+            "-d",
+            place,
+            image,
+            f"{mib}M",
+        ]
         command = ["mke2fs", "-q", "-t", "ext4", *made]
         subprocess.run(command, check=True, timeout=_MAKE_S, stdin=subprocess.DEVNULL)
 
@@ -169,7 +238,7 @@ def _distributions(name: str, extra: str) -> list[metadata.Distribution]:
     left = [(name, extra)]
     while left:
         name, extra = left.pop()
-        if canonicalize_name(name) in found:
+        if canonicalize_name(name) in found or name in _LEFT_OUT:
             continue
         found[canonicalize_name(name)] = distribution = metadata.distribution(name)
         for text in distribution.requires or ():

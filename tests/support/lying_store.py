@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -91,6 +92,11 @@ class LyingStore:
                 self.send_header(
                     "content-length", given.get("content-length", "0") if is_head else str(len(answer.body))
                 )
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    # Who asked may have gone, as clients do that were killed or have heard enough.
+                    self._send(answer, is_head=is_head)
+
+            def _send(self, answer: Answer, *, is_head: bool) -> None:
                 self.end_headers()
                 if is_head:
                     return

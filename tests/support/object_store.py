@@ -69,6 +69,15 @@ def store_server(
 
 
 @contextlib.contextmanager
+def store_in_environment(directory: Path, kind: str) -> Iterator[StoreServer]:
+    """A store of which this process has the address and the credentials in its environment."""
+    with store_server(directory, kind) as served, pytest.MonkeyPatch.context() as patch:
+        for name, value in served.environment.items():
+            patch.setenv(name, value)
+        yield served
+
+
+@contextlib.contextmanager
 def _moto() -> Iterator[str]:
     from moto.server import ThreadedMotoServer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray
 from gridwright.node_programs.scratch.disks import Content, Disk, MdArray, Mount
 from gridwright.node_programs.scratch.machine import Machine
-from gridwright.node_programs.scratch.planning import plan
+from gridwright.node_programs.scratch.planning import plan_arrays
 from gridwright.node_programs.scratch.plans import Plan
 from gridwright.node_programs.scratch.state import NOTHING, Build, State
 from gridwright.node_programs.scratch.steps import Step
@@ -115,7 +115,7 @@ class World:
         )
 
     def plan(self, wipe: tuple[str, ...] = ()) -> Plan:
-        return plan(
+        return plan_arrays(
             self.configuration(),
             self.state,
             self.machine(),

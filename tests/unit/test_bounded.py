@@ -9,23 +9,23 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gridwright.bounded import Hangs, look, look_at_all
+from gridwright.bounded import Hangs, call_bounded, look_at_all
 
 
 def test_plain_data_come_back() -> None:
-    assert look(lambda: {"bytes": 3 * 10**12, "names": ["a", "b"] * 50_000}, 10.0) == {
+    assert call_bounded(lambda: {"bytes": 3 * 10**12, "names": ["a", "b"] * 50_000}, 10.0) == {
         "bytes": 3 * 10**12,
         "names": ["a", "b"] * 50_000,
     }
 
 
 def test_it_runs_in_another_process() -> None:
-    assert look(os.getpid, 10.0) != os.getpid()
+    assert call_bounded(os.getpid, 10.0) != os.getpid()
 
 
 def test_an_error_of_the_system_comes_back_as_one() -> None:
     with pytest.raises(FileNotFoundError) as caught:
-        look(lambda: str(Path("/no/such/place").stat()), 10.0)
+        call_bounded(lambda: str(Path("/no/such/place").stat()), 10.0)
     assert caught.value.filename == "/no/such/place"
 
 
@@ -35,19 +35,36 @@ def test_a_look_that_hangs_ends_in_time_and_leaves_nothing(tmp_path: Path) -> No
     others = psutil.Process().children()
     began = time.monotonic()
     with pytest.raises(Hangs):
-        look(fifo.read_text, 0.3)
+        call_bounded(fifo.read_text, 0.3)
     assert time.monotonic() - began < 5
     assert [each for each in psutil.Process().children() if each not in others] == []
 
 
+def test_a_look_that_waits_for_a_processor_or_works_has_three_times_as_long() -> None:
+    def works(seconds: float) -> str:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            pass
+        return "done"
+
+    assert call_bounded(lambda: works(0.5), 0.3) == "done"
+    with pytest.raises(Hangs):
+        call_bounded(lambda: works(60.0), 0.1)
+    assert look_at_all({"one": lambda: works(0.5), "two": lambda: works(0.5), "three": lambda: 7}, 0.4) == {
+        "one": "done",
+        "two": "done",
+        "three": 7,
+    }
+
+
 def test_a_look_that_breaks_counts_as_no_answer() -> None:
     with pytest.raises(Hangs):
-        look(lambda: os._exit(3), 5.0)
+        call_bounded(lambda: os._exit(3), 5.0)
 
 
 def test_a_fault_of_the_look_itself_is_told_as_one() -> None:
     with pytest.raises(OSError, match="KeyError: 'missing'"):
-        look(lambda: dict[str, int]()["missing"], 10.0)
+        call_bounded(lambda: dict[str, int]()["missing"], 10.0)
 
 
 def test_looks_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> None:

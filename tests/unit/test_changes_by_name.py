@@ -40,9 +40,7 @@ REVIEWED: dict[str, dict[str, str]] = {
         ("Path.chmod", "os.lchown", "shutil.copytree", "shutil.rmtree"), LAB
     ),
     "providers/lab/teardown.py": {"shutil.rmtree": LAB},
-    "repository/contents.py": {"os.utime": OPEN},
     "repository/copytool/liblustreapi.py": {"os.setxattr": OPEN},
-    "repository/extended.py": {"os.setxattr": OPEN},
     "repository/making.py": {"os.utime": OPEN},
     "repository/migration/copying.py": {"os.mknod": "in a directory that nobody else may enter"},
     "repository/references.py": dict.fromkeys(

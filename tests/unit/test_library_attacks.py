@@ -289,7 +289,7 @@ def test_the_files_of_an_io_test_go_into_its_own_directory_alone(library: Path, 
     absent = precious.with_name("absent")
     as_user(MALLORY, lambda: _exchange(scratch.directory, absent, "shared-1", iotest_scratch.MARKER))
     scratch.make_shared("shared-1", instead_of=iotest_scratch.MARKER)
-    scratch.keep(FileSet(1, 1, ()))
+    scratch.retain(FileSet(1, 1, ()))
     assert {each.name for each in (library / "away").iterdir()} == {"shared-1", iotest_scratch.MARKER}
     assert (scratch.directory / iotest_scratch.MARKER).is_symlink()
     with suppress(OSError):

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from gridwright.node_programs import scratch_program
-from gridwright.providers.oci import volumes_program
+from gridwright.node_programs.one_file import SCRATCH
+from gridwright.providers.oci.files import VOLUMES
 from tests.vm.iscsi_target import IscsiTarget
 from tests.vm.machine import Answer, MachineError
 from tests.vm.uml import Uml
@@ -29,11 +29,11 @@ WantedBy=multi-user.target
 """
 _SET_UP = f"""set -e
 install -D -m 755 /vm/volumes.pyz {PROGRAM}
-install -D -m 644 /vm/{volumes_program.UNIT} /etc/systemd/system/{volumes_program.UNIT}
+install -D -m 644 /vm/{VOLUMES.unit} /etc/systemd/system/{VOLUMES.unit}
 install -D -m 644 /vm/{DAEMON} /etc/systemd/system/{DAEMON}
 # Machines of one image have one name as initiators, which a target takes for one machine.
 echo InitiatorName=$NAME > /etc/iscsi/initiatorname.iscsi
-systemctl --quiet enable {volumes_program.UNIT} {DAEMON}
+systemctl --quiet enable {VOLUMES.unit} {DAEMON}
 """
 _WHY = "systemctl --failed --plain --no-legend; journalctl --boot --no-pager | tail -40"
 
@@ -58,8 +58,8 @@ class IscsiServer:
     def boot_first(self) -> None:
         """Start it with what the role shared_volumes installs; it has no volumes to look for yet."""
         share = self.machine.share
-        (share / "volumes.pyz").write_bytes(volumes_program.build_zipapp())
-        (share / volumes_program.UNIT).write_text(volumes_program.unit_file())
+        (share / "volumes.pyz").write_bytes(VOLUMES.archive())
+        (share / VOLUMES.unit).write_text(VOLUMES.unit_text())
         (share / DAEMON).write_text(_NOTE)
         self.machine.before_systemd = f"NAME={self.initiator}\n{_SET_UP}"
         self.machine.boot()
@@ -106,7 +106,7 @@ class IscsiServer:
 
     def scratch_standings(self, wanted: dict[str, Any]) -> dict[str, str]:
         """How the program of scratch storage, which formats disks, looks at each of them, by its path."""
-        (self.machine.share / "scratch.pyz").write_bytes(scratch_program.build_zipapp())
+        (self.machine.share / "scratch.pyz").write_bytes(SCRATCH.archive())
         (self.machine.share / "scratch.json").write_text(json.dumps(wanted))
         run = "python3 /vm/scratch.pyz --config /vm/scratch.json --json"
         seen = json.loads(self.machine.run(run, timeout_s=RUN_S).stdout)

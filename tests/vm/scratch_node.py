@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright.node_programs.scratch_program import build_zipapp
+from gridwright.node_programs.one_file import SCRATCH
 from tests.vm.machine import Answer, blank_disk
 from tests.vm.uml import Uml
 
@@ -91,7 +91,7 @@ class ScratchNode:
     def __init__(self, machine: Uml) -> None:
         """`machine` has the disks."""
         self.machine = machine
-        (machine.share / "scratch.pyz").write_bytes(build_zipapp())
+        (machine.share / "scratch.pyz").write_bytes(SCRATCH.archive())
         (machine.share / "scratch.json").write_text(json.dumps(DESIRED))
 
     def boot(self) -> None:

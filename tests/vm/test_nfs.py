@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from gridwright.doctor.facts.health import HEALTH_S
 from gridwright.filesystems import kind_of
-from gridwright.providers.lab.host_python import python_directories
+from gridwright.filesystems.health import LATE_S
+from gridwright.providers.lab.image import python_directories
 from gridwright.spec import parse_spec
 from tests.vm.conftest import MakeUml
 from tests.vm.machine import blank_disk
@@ -94,6 +96,7 @@ def _look(client: Uml) -> dict[str, Any]:
 _PYTHON = f"{shlex.quote(sys.executable)} -P"
 
 
+@pytest.mark.thorough  # Four seconds for a look are short on an emulated kernel.
 def test_kernel_nfs_is_mounted_measured_counted_and_its_silence_is_named(
     server_and_client: tuple[Uml, Uml],
 ) -> None:
@@ -114,10 +117,12 @@ def test_kernel_nfs_is_mounted_measured_counted_and_its_silence_is_named(
     assert after["writes"] - before["writes"] >= 32
     assert after["condition"] == "healthy"
 
+    # The first one of a machine also waits for its programs, longer than a look may take.
+    client.run(f"cd /vm; {_GRIDWRIGHT} doctor grid.yaml --json", timeout_s=120)
     usual_s = _doctor_s(client, hangs=False)
     server.power_off()
-    # Ten seconds for what hangs; the rest is this kernel's slow start of programs, as it was before.
-    assert _doctor_s(client, hangs=True) < 1.5 * usual_s + 10
+    # The rest is this kernel's slow start of programs, as it was before.
+    assert _doctor_s(client, hangs=True) < 2 * usual_s + HEALTH_S + LATE_S
 
     server.boot()
     server.run(_SERVE).ok()
@@ -126,11 +131,13 @@ def test_kernel_nfs_is_mounted_measured_counted_and_its_silence_is_named(
 
 
 def _doctor_s(client: Uml, *, hangs: bool) -> float:
-    """Seconds that the doctor takes; it has to name a library that hangs, and no other."""
+    """Seconds that the doctor takes; it has to name the server's silence, or nothing that hangs."""
     answer = client.run(f"cd /vm; {_GRIDWRIGHT} doctor grid.yaml --json", timeout_s=120)
     document = json.loads(answer.stdout or "null")
     assert document, answer.stderr
     found = {check["name"]: check["found"] for check in document["checks"] if not check["ok"]}
-    assert ("library-hangs" in found) == hangs, found
-    assert not hangs or "/data" in found["library-hangs"], found
+    # The library alone is named where the server was not known to be silent in time.
+    named = {name: found[name] for name in ("filesystem-silent", "library-hangs") if name in found}
+    assert bool(named) == hangs, found
+    assert all("/data" in each for each in named.values()), named
     return answer.seconds

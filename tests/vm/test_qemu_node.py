@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.node_programs.scratch_program import PROGRAM, UNIT, build_zipapp, unit_file
-from gridwright.providers.lab.host_python import python_directories
+from gridwright.node_programs.one_file import SCRATCH
+from gridwright.providers.lab.image import python_directories
 from tests.support.command import wait_until
 from tests.vm.images import Image
 from tests.vm.machine import blank_disk
@@ -130,7 +130,7 @@ class Node:
         """The array is of the two local disks, and nothing else was touched."""
         shown = self.machine.run(
             "findmnt --noheadings --output SOURCE,FSTYPE,OPTIONS /scratch; cat /proc/mdstat;"
-            f"systemctl is-active {UNIT}"
+            f"systemctl is-active {SCRATCH.unit}"
         ).stdout
         assert "xfs" in shown, shown
         assert "raid0" in shown, shown
@@ -173,14 +173,14 @@ def test_the_boot_unit_keeps_data_and_makes_the_array_anew_after_a_stop(image: I
     machine = node.machine
     try:
         machine.boot()
-        machine.put(str(PROGRAM), build_zipapp(), mode=0o755)
+        machine.put(str(SCRATCH.path), SCRATCH.archive(), mode=0o755)
         machine.put("/etc/gridwright/scratch.json", json.dumps(_WISH).encode())
-        machine.put(f"/etc/systemd/system/{UNIT}", unit_file().encode())
-        machine.run(f"systemctl enable --now {UNIT}", timeout_s=300).ok()
+        machine.put(f"/etc/systemd/system/{SCRATCH.unit}", SCRATCH.unit_text().encode())
+        machine.run(f"systemctl enable --now {SCRATCH.unit}", timeout_s=300).ok()
         node.assert_mounted()
 
         machine.run(_AMAZON).ok()
-        seen = json.loads(machine.run(f"python3 {PROGRAM} --dry-run --json").ok())
+        seen = json.loads(machine.run(f"python3 {SCRATCH.path} --dry-run --json").ok())
         standing = {disk["model"]: disk["standing"] for disk in seen["disks"]}
         assert standing["QEMU NVMe Ctrl"] == "ours"
         # A volume by its model, and whatever is reached over a network: both outlive a stop.
@@ -189,7 +189,7 @@ def test_the_boot_unit_keeps_data_and_makes_the_array_anew_after_a_stop(image: I
 
         machine.run("echo precious > /scratch/data; sync").ok()
         machine.reboot()
-        machine.run(f"systemctl start {UNIT}", timeout_s=300).ok()
+        machine.run(f"systemctl start {SCRATCH.unit}", timeout_s=300).ok()
         assert machine.run("cat /scratch/data").ok() == "precious\n"
         node.assert_mounted()
 
@@ -197,10 +197,10 @@ def test_the_boot_unit_keeps_data_and_makes_the_array_anew_after_a_stop(image: I
         for name in ("local0", "local1"):
             blank_disk(node.disks[name], _DISK_BYTES)
         machine.boot()
-        machine.run(f"systemctl start {UNIT}", timeout_s=300).ok()
+        machine.run(f"systemctl start {SCRATCH.unit}", timeout_s=300).ok()
         node.assert_mounted()
         assert machine.run("ls /scratch/data").status != 0
-        assert "is made anew" in machine.run(f"journalctl --boot --unit {UNIT}").ok()
+        assert "is made anew" in machine.run(f"journalctl --boot --unit {SCRATCH.unit}").ok()
     finally:
         node.remove()
 

@@ -7,6 +7,7 @@ mod counters;
 mod flow;
 mod launcher;
 mod layout;
+mod manifest;
 mod night;
 mod readings;
 mod receiving;
@@ -157,6 +158,8 @@ mod _native {
     use super::launcher::run_launcher;
     #[pymodule_export]
     use super::layout::{LayoutScan, decode_layout};
+    #[pymodule_export]
+    use super::manifest::{ManifestReader, ManifestWriter};
     #[pymodule_export]
     use super::night::Nights;
     #[pymodule_export]

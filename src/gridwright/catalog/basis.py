@@ -60,7 +60,7 @@ def offers_basis(catalog: Catalog, provider: str, region: str) -> PriceBasis:
 
 
 def _storage(catalog: Catalog, provider: str, region: str) -> Iterator[Price]:
-    sold = [each.prices for each in catalog.volumes.values() if each.provider == provider]
+    sold = [volume.prices for volume in catalog.volumes.values() if volume.provider == provider]
     sold += [each.prices for each in catalog.managed.values() if each.provider == provider]
     for prices in sold:
         for component in prices.components():
@@ -75,14 +75,14 @@ def _span(prices: Iterable[Price]) -> tuple[str, str] | tuple[()]:
 
 def age_days(dated: str, today: date) -> int | None:
     """Days from the end of `dated` (2024, 2026-07, 2026-07-20) to `today`; None where it names no date."""
-    found = _DATED.match(dated)
-    if found is None:
+    match = _DATED.match(dated)
+    if match is None:
         return None
-    year, month = int(found[1]), int(found[2] or 12)
+    year, month = int(match[1]), int(match[2] or 12)
     if not 1 <= month <= 12:
         return None
     last = calendar.monthrange(year, month)[1]
-    return (today - date(year, month, min(int(found[3] or last), last))).days
+    return (today - date(year, month, min(int(match[3] or last), last))).days
 
 
 def age_findings(basis: PriceBasis, today: date | None = None) -> list[Finding]:
@@ -144,7 +144,7 @@ def disagreement_findings(instance: InstanceType) -> list[Finding]:
             "warning",
             "sources-disagree",
             f"the network of {instance.name}: {format_rate(here)} says {instance.source}, and "
-            f"{format_rate(other.bytes_per_s)} says {other.source}; the first is reckoned with",
+            f"{format_rate(other.bytes_per_s)} says {other.source}; the first is used",
             "Measure it, or write the rate that you trust into catalog.yaml beside the grid spec",
         )
     ]

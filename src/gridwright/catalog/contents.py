@@ -56,7 +56,9 @@ class Catalog:
                 remedy=f"choose one of {provider}, or set provider: {found.provider}; "
                 f"gridwright catalog list --provider {provider} shows them",
             )
-        names = [each.name for each in self.instances.values() if provider in (None, each.provider)]
+        names = [
+            instance.name for instance in self.instances.values() if provider in (None, instance.provider)
+        ]
         if sizes := [each for each in names if self.instances[each].family == name]:
             raise input_error(
                 f"{name} is a family of instance types", remedy=f"choose one of {', '.join(sizes)}"
@@ -68,7 +70,7 @@ class Catalog:
         found = self.volumes.get(name)
         if found and provider in (None, found.provider):
             return found
-        names = [each.name for each in self.volumes.values() if provider in (None, each.provider)]
+        names = [volume.name for volume in self.volumes.values() if provider in (None, volume.provider)]
         raise unknown("volume type", name, names, show_all=True)
 
     def deployment(self, name: str) -> ManagedDeployment:

@@ -15,7 +15,7 @@ TOLERANCE = 0.01
 """Two sources disagree when their figures differ by more than this part."""
 
 PART = 0.9
-"""The part of the disagreements that is reckoned with, as of the errors of predictions."""
+"""The part of the disagreements that is used, as of the errors of predictions."""
 
 _GBIT = 1e9 / 8
 

@@ -253,7 +253,8 @@ def read_own(path: Path, known: KnownNames) -> Own:
     said = Source(file.source or str(path), file.date or "the user's own")
     own = Own(
         instances={
-            name: _type(name, each, known.instances.get(name), said) for name, each in file.instances.items()
+            name: _type(name, instance, known.instances.get(name), said)
+            for name, instance in file.instances.items()
         },
         instance_prices=_priced(file.prices.instances, said),
         service_prices=_priced(file.prices.services, said),
@@ -266,7 +267,7 @@ def read_own(path: Path, known: KnownNames) -> Own:
 
 def _priced(usd: Mapping[str, Mapping[str, float]], said: Source) -> dict[str, dict[str, Price]]:
     return {
-        group: {name: Price(each, said) for name, each in prices.items()} for group, prices in usd.items()
+        group: {name: Price(price, said) for name, price in prices.items()} for group, prices in usd.items()
     }
 
 
@@ -379,14 +380,14 @@ def read_storage_prices(own: Mapping[str, Mapping[str, Mapping[str, Price]]]) ->
     What goes by capacity is for each GiB, also where it is listed for each GB of 10^9 bytes. Items of a
     provider that asks the same of all its volume types stand under its name.
     """
-    found: dict[str, PricesByRegion] = defaultdict(lambda: defaultdict(dict))
+    storage_prices: dict[str, PricesByRegion] = defaultdict(lambda: defaultdict(dict))
     for provider, item, component, region, usd, unit, text, date in rows("storage-prices.csv", PRICE_COLUMNS):
         factor = _GIB_OF_GB if "GB-month" in unit else 1.0
-        found[item or provider][region][component] = Price(float(usd) * factor, source(text, date))
+        storage_prices[item or provider][region][component] = Price(float(usd) * factor, source(text, date))
     for item, by_region in own.items():
         for region, prices in by_region.items():
-            found[item][region].update(prices)
-    return found
+            storage_prices[item][region].update(prices)
+    return storage_prices
 
 
 def read_volumes(prices: Mapping[str, PricesByRegion], ratio: Ratio = no_ratio) -> dict[str, VolumeType]:
@@ -437,8 +438,8 @@ def read_managed(
         name: ManagedDeployment(
             name=name,
             provider=cast("Provider", about[name][0]),
-            tiers=tuple(sorted(each)),
-            by_tier=each,
+            tiers=tuple(sorted(tier)),
+            by_tier=tier,
             smallest_bytes=int(about[name][3]) * GIB,
             next_bytes=int(about[name][4]) * GIB,
             increment_bytes=int(about[name][5]) * GIB,
@@ -446,7 +447,7 @@ def read_managed(
             durable=about[name][11] == "1",
             prices=StoragePrices(name, prices.get(name, {}), ratio),
         )
-        for name, each in tiers.items()
+        for name, tier in tiers.items()
     }
 
 
@@ -531,15 +532,15 @@ def _joined(below: PricesByRegion, above: PricesByRegion) -> PricesByRegion:
 
 def _components() -> dict[str, tuple[str, ...]]:
     """What each volume type and managed file system has prices of."""
-    found: dict[str, tuple[str, ...]] = {}
+    components: dict[str, tuple[str, ...]] = {}
     for volume in read_volumes({}).values():
-        found[volume.name] = ("capacity",)
-        found[volume.name] += ("iops",) if volume.provisions_iops else ()
-        found[volume.name] += ("iops over 32000", "iops over 64000") if volume.name == "io2" else ()
-        found[volume.name] += ("throughput",) if volume.provisions_throughput else ()
-        found[volume.name] += ("vpu",) if volume.provider == "oci" else ()
+        components[volume.name] = ("capacity",)
+        components[volume.name] += ("iops",) if volume.provisions_iops else ()
+        components[volume.name] += ("iops over 32000", "iops over 64000") if volume.name == "io2" else ()
+        components[volume.name] += ("throughput",) if volume.provisions_throughput else ()
+        components[volume.name] += ("vpu",) if volume.provider == "oci" else ()
     for deployment in read_managed({}).values():
-        found[deployment.name] = tuple(f"{tier / MB:g}" for tier in deployment.tiers)
+        components[deployment.name] = tuple(f"{tier / MB:g}" for tier in deployment.tiers)
     for offer in managed_offers().values():
-        found[offer.name] = priced_components(offer)
-    return found
+        components[offer.name] = priced_components(offer)
+    return components

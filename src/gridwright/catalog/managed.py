@@ -55,8 +55,8 @@ class ManagedDeployment:
 
     def tier(self, bytes_per_s_per_tib: float) -> Tier:
         """Return the listed rates of one tier; raises GridwrightError with the nearest tier."""
-        if found := self.by_tier.get(bytes_per_s_per_tib):
-            return found
+        if tier := self.by_tier.get(bytes_per_s_per_tib):
+            return tier
         close = min(self.tiers, key=lambda each: abs(each - bytes_per_s_per_tib))
         offered = ", ".join(f"{each / MB:g}" for each in self.tiers)
         raise GridwrightError(

@@ -43,9 +43,9 @@ class _Item(BaseModel):
         """The price on demand; of several by amount, the one beyond what is free or cheaper at first."""
         found = [
             (price.beyond or 0.0, price.value)
-            for each in self.localizations
-            if each.currency == "USD"
-            for price in each.prices
+            for localization in self.localizations
+            if localization.currency == "USD"
+            for price in localization.prices
             if price.model == _PAY_AS_YOU_GO and price.value is not None
         ]
         return max(found)[1] if found else None
@@ -114,11 +114,11 @@ def oracle_prices(content: bytes) -> tuple[Mapping[tuple[str, str], float], Mapp
 
 
 def _items(listed: _List, required: set[str], unread: dict[str, str]) -> Iterator[_Item]:
-    for each in listed.items:
-        part = each.get("partNumber") if isinstance(each, Mapping) else None
+    for item in listed.items:
+        part = item.get("partNumber") if isinstance(item, Mapping) else None
         if not isinstance(part, str) or part not in required:
             continue
         try:
-            yield _Item.model_validate(each)
+            yield _Item.model_validate(item)
         except ValidationError as error:
             unread[part] = error.errors(include_url=False, include_input=False)[0]["msg"]

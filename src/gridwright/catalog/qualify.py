@@ -74,9 +74,9 @@ def qualify(
     """
     published = published_marks()
     families: dict[tuple[str, str], list[InstanceType]] = {}
-    for each in instances:
-        if not each.accelerators:
-            families.setdefault((each.provider, each.family), []).append(each)
+    for instance in instances:
+        if not instance.accelerators:
+            families.setdefault((instance.provider, instance.family), []).append(instance)
     return [
         _marks(family, types, network, memory, published) for (_, family), types in sorted(families.items())
     ]

@@ -125,16 +125,16 @@ def hourly_prices(product: PriceProduct) -> Iterator[tuple[str, float]]:
 
 def volume_prices(product: PriceProduct) -> Iterator[StorageListPrice]:
     """Prices of volumes; nothing for another product. Raises ValueError for a unit that is not known."""
-    found = _VOLUME.fullmatch(product.attribute("usagetype"))
-    if found is None:
+    match = _VOLUME.fullmatch(product.attribute("usagetype"))
+    if match is None:
         return
     for unit, usd in product.prices():
-        known = _UNITS.get((found["what"], unit))
+        known = _UNITS.get((match["what"], unit))
         if known is None:
             raise ValueError(f"{product.attribute('usagetype')} is sold by {unit!r}, which is not known here")
         component, factor = known
         yield StorageListPrice(
-            found["volume"], component + _TIERS[found["tier"] or ""], usd * factor, product.published[:10]
+            match["volume"], component + _TIERS[match["tier"] or ""], usd * factor, product.published[:10]
         )
 
 
@@ -316,7 +316,7 @@ def refresh(
     if rows:
         write_refreshed(out, (rows[name] for name in sorted(rows)), regions)
     beside = out.with_name(PRICES_FILE)
-    write_prices(beside, [*_retained_rows(beside, {each.provider for each in listed}), *listed])
+    write_prices(beside, [*_retained_rows(beside, {row.provider for row in listed}), *listed])
     return done
 
 
@@ -367,10 +367,10 @@ def _storage(pricing: Any, regions: Sequence[str], today: str, done: Fetched) ->
             yield from _listed(products, volume_prices, region, today, "prices of volumes", done)
         asked = {"fileSystemType": "Lustre"}
         products = _products(pricing, region, asked, "prices of FSx", done, service="AmazonFSx")
-        found = [*_unambiguous(_listed(products, lustre_prices, region, today, "prices of FSx", done), done)]
-        if not found:
+        rows = [*_unambiguous(_listed(products, lustre_prices, region, today, "prices of FSx", done), done)]
+        if not rows:
             done.missing.append(f"FSx for Lustre in {region}: the list has no price of it that is known here")
-        yield from found
+        yield from rows
 
 
 def _unambiguous(rows: Iterable[PriceRow], done: Fetched) -> Iterator[PriceRow]:
@@ -447,4 +447,8 @@ def _oracle(content: bytes, today: str, done: Fetched) -> Iterator[PriceRow]:
 
 def _retained_rows(path: Path, fetched: Collection[str]) -> list[PriceRow]:
     """Rows of the file for clouds that were not fetched now."""
-    return [each for each in read_price_rows(path) if each.provider not in fetched] if path.is_file() else []
+    return (
+        [price_row for price_row in read_price_rows(path) if price_row.provider not in fetched]
+        if path.is_file()
+        else []
+    )

@@ -40,7 +40,7 @@ class Refreshed:
 
 def read_refreshed(path: Path, beside: Beside) -> Refreshed:
     """Read such a file; raises GridwrightError with every damaged row and its line."""
-    found = Refreshed()
+    refreshed = Refreshed()
     problems: list[Problem] = []
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -51,7 +51,7 @@ def read_refreshed(path: Path, beside: Beside) -> Refreshed:
                 raise GridwrightError(Problem("has other columns than expected", str(path), remedy=_REMEDY))
             for cells in reader:
                 try:
-                    _take(cells, head[width:], beside, found)
+                    _take(cells, head[width:], beside, refreshed)
                 except (ValueError, KeyError, IndexError):
                     where = f"{path}:{reader.line_num}"
                     problems.append(Problem("is not a row of the catalogue", where, remedy=_REMEDY))
@@ -59,18 +59,18 @@ def read_refreshed(path: Path, beside: Beside) -> Refreshed:
         raise GridwrightError(Problem(f"cannot be read: {error}", str(path), remedy=_REMEDY)) from error
     if problems:
         raise GridwrightError(*problems)
-    return found
+    return refreshed
 
 
-def _take(cells: list[str], regions: tuple[str, ...], beside: Beside, found: Refreshed) -> None:
+def _take(cells: list[str], regions: tuple[str, ...], beside: Beside, refreshed: Refreshed) -> None:
     width = len(INSTANCE_COLUMNS)
     instance = instance_from(cells[:width], beside)
     if len(cells) != width + len(regions) or instance.cores < 1 or instance.memory_bytes < 1:
         raise ValueError(cells)
-    found.instances[instance.name] = instance
+    refreshed.instances[instance.name] = instance
     for region, cell in zip(regions, cells[width:], strict=True):
         if cell:
-            found.prices.setdefault(region, {})[instance.name] = Price(float(cell), instance.source)
+            refreshed.prices.setdefault(region, {})[instance.name] = Price(float(cell), instance.source)
 
 
 def refuse_unreadable(row: Mapping[str, object]) -> None:
@@ -133,7 +133,7 @@ _PRICE_COLUMNS = [each.name for each in fields(PriceRow)]
 
 def read_price_rows(path: Path) -> list[PriceRow]:
     """Read such a file; raises GridwrightError with every damaged row and its line."""
-    found: list[PriceRow] = []
+    price_rows: list[PriceRow] = []
     problems: list[Problem] = []
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -145,7 +145,7 @@ def read_price_rows(path: Path) -> list[PriceRow]:
                     provider, item, component, region, usd, text, date = cells
                     if not 0 <= float(usd) < math.inf:
                         raise ValueError(usd)
-                    found.append(PriceRow(provider, item, component, region, float(usd), text, date))
+                    price_rows.append(PriceRow(provider, item, component, region, float(usd), text, date))
                 except ValueError:
                     where = f"{path}:{reader.line_num}"
                     problems.append(Problem("is not a row of prices", where, remedy=_REMEDY))
@@ -153,7 +153,7 @@ def read_price_rows(path: Path) -> list[PriceRow]:
         raise GridwrightError(Problem(f"cannot be read: {error}", str(path), remedy=_REMEDY)) from error
     if problems:
         raise GridwrightError(*problems)
-    return found
+    return price_rows
 
 
 def write_prices(path: Path, rows: Iterable[PriceRow]) -> None:

@@ -23,8 +23,8 @@ class ServicePrices:
     def usd(self, item: str, region: str) -> float | None:
         """Price of one unit of `item` in `region`, listed or estimated; None where none is known."""
         prices = self.by_item.get(item, {})
-        if found := prices.get(region):
-            return found.usd
+        if price := prices.get(region):
+            return price.usd
         home, ratio = prices.get(HOME), self.ratio(region)
         return scaled(home, ratio).usd if home and ratio else None
 

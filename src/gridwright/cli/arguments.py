@@ -100,6 +100,16 @@ class Reader:
             self._wrong(flag, error)
             return None
 
+    def age(self, flag: str, text: str | None) -> float | None:
+        """Read an age by which something is removed, such as `30d`: no bare number, nobody knows of what."""
+        if text is None:
+            return None
+        try:
+            return parse_duration(text)
+        except UnitError as error:
+            self.problem(error.text, flag, "say 30d, 12h, 45m or 30s")
+            return None
+
     def moment(self, flag: str, text: str | None) -> float | None:
         """Read a time in the past: a day or a time, in the time zone of this machine, or how long ago."""
         if text is None:

@@ -63,12 +63,12 @@ def verb(run: Callable[[Flags], int]) -> Callable[..., int]:
     command.__annotations__ = annotations
     parameters = [
         inspect.Parameter(
-            each.name,
+            field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.default is MISSING else each.default,
-            annotation=annotations[each.name],
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=annotations[field.name],
         )
-        for each in fields(kind)
+        for field in fields(kind)
     ]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return command
@@ -80,11 +80,11 @@ def options_of(kind: type[Flags], values: Mapping[str, Any]) -> Flags:
     A flag that was not given has None, and its option then has the default of the options.
     """
     given = {}
-    for each in fields(kind):  # type: ignore[arg-type]
-        value = values.get(each.name)
-        has_default = each.default is not MISSING or each.default_factory is not MISSING
-        if value is not None or (each.name in values and not has_default):
-            given[each.name] = value
+    for field in fields(kind):  # type: ignore[arg-type]
+        value = values.get(field.name)
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        if value is not None or (field.name in values and not has_default):
+            given[field.name] = value
     return kind(**given)
 
 
@@ -108,7 +108,7 @@ def read_flags(flags: object, reader: Reader) -> dict[str, Any]:
 
 def part_of(flags: type[Flags], others: object) -> Flags:
     """Flags of one command out of those of another one that has some of them; the rest has its defaults."""
-    names: Sequence[str] = [each.name for each in fields(flags)]  # type: ignore[arg-type]
+    names: Sequence[str] = [field.name for field in fields(flags)]  # type: ignore[arg-type]
     return flags(**{name: getattr(others, name) for name in names if hasattr(others, name)})
 
 

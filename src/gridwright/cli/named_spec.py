@@ -11,14 +11,18 @@ from typing import Any
 from gridwright.cli.verbs import VERBS
 from gridwright.errors import Problem
 
-BY_GRID_FLAG = frozenset({*VERBS["work"], "lab"})
-"""Verbs that take the spec by --grid: what stands after them is a job, a node or a command."""
+OF_GROUPS = frozenset({"lab", "repo"})
+"""Verbs of several commands, each of which takes the spec by --grid."""
+BY_GRID_FLAG = frozenset({*VERBS["work"], *OF_GROUPS})
+"""Verbs that take the spec by --grid: what stands after them is a job, a node, a repository or a command."""
 _BY_FILE = (
     *("check", "console", "doctor", "down", "explain-slow", "exporter", "iotest", "plan", "predict"),
     *("prove", "render", "setup", "start", "status", "stop", "top", "up", "watch", "workload"),
 )
-_COMMAND = re.compile(rf"\bgridwright ({'|'.join((*_BY_FILE, *VERBS['work']))})\b(?!-)( (?:--grid )?FILE\b)?")
-_NAMED = re.compile(r" (--grid |--(?:local|directory)\b|\S+\.ya?ml\b)")
+_COMMAND = re.compile(
+    rf"\bgridwright ({'|'.join((*_BY_FILE, *VERBS['work'], 'repo [a-z]+'))})\b(?!-)( (?:--grid )?FILE\b)?"
+)
+_NAMED = re.compile(r" (--(?:local|directory)\b|\S+\.ya?ml\b|(?:(?!gridwright\b)[^\s,;:()]+ ){0,4}--grid )")
 
 _file: Path | None = None
 
@@ -35,12 +39,12 @@ def with_named_spec(text: str) -> str:
         return text
     named = shlex.quote(str(_file))
 
-    def name(found: re.Match[str]) -> str:
-        after = text[found.end() :]
+    def name(match: re.Match[str]) -> str:
+        after = text[match.end() :]
         if _NAMED.match(after) or after.startswith((f" {named}", f" {_file}")):
-            return found.group()
-        flag = "--grid " if found.group(1) in BY_GRID_FLAG else ""
-        return f"gridwright {found.group(1)} {flag}{named}"
+            return match.group()
+        flag = "--grid " if match.group(1).split()[0] in BY_GRID_FLAG else ""
+        return f"gridwright {match.group(1)} {flag}{named}"
 
     return _COMMAND.sub(name, text)
 

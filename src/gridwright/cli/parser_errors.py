@@ -35,19 +35,21 @@ def problem_of(error: Any, typed: str) -> Problem:  # noqa: ANN401 - typer hides
 
 def _of_words(error: Any, context: Any, command: str) -> Problem:  # noqa: ANN401
     """A verb that is not there, or more arguments than there may be."""
-    if found := _NO_COMMAND.match(error.message):
-        near = nearest(found["name"], list(getattr(context.command, "commands", {})))
-        return Problem(f"{command} has no such command", found["name"], remedy=_remedy(near, command))
-    if found := _TOO_MANY.match(error.message):
+    if match := _NO_COMMAND.match(error.message):
+        near = nearest(match["name"], list(getattr(context.command, "commands", {})))
+        return Problem(f"{command} has no such command", match["name"], remedy=_remedy(near, command))
+    if match := _TOO_MANY.match(error.message):
         what = f"{command} takes no further arguments"
-        return Problem(what, found["words"], remedy=_remedy(None, command))
+        return Problem(what, match["words"], remedy=_remedy(None, command))
     return Problem(_wrong(error.format_message()), remedy=_remedy(None, command))
 
 
 def _usage(context: Any) -> str:  # noqa: ANN401
-    """The command with its arguments: `gridwright cancel JOB...`."""
+    """The command with its arguments, and the flags that it needs: `gridwright cancel JOB...`."""
     usage = " ".join(context.get_usage().split()).removeprefix("Usage: ").replace("[OPTIONS] ", "")
-    return _BRACES.sub(r"\1", usage)
+    needed = [each for each in context.command.params if each.required and each.param_type_name == "option"]
+    flags = [f" {_name(each)} {each.metavar or 'VALUE'}" for each in needed]
+    return _BRACES.sub(r"\1", usage) + "".join(flags)
 
 
 def _remedy(near: str | None, command: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.cli.arguments import DEFAULT_SPEC, typed_command
-from gridwright.cli.named_spec import BY_GRID_FLAG, remember
+from gridwright.cli.named_spec import BY_GRID_FLAG, OF_GROUPS, remember
 from gridwright.cli.verbosity import say
 from gridwright.errors import environment_error, input_error
 
@@ -84,7 +84,8 @@ def _naming_command() -> str:
     words = typed_command()
     verb = next((at for at, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
     if words[verb : verb + 1] and words[verb] in BY_GRID_FLAG:
-        return shlex.join([*words[: verb + 1], "--grid", f"./{DEFAULT_SPEC}", *words[verb + 1 :]])
+        after = verb + (2 if words[verb] in OF_GROUPS else 1)
+        return shlex.join([*words[:after], "--grid", f"./{DEFAULT_SPEC}", *words[after:]])
     # Without FILE there are verbs alone before it, as in `layout check`.
     end = next((at for at in range(verb, len(words)) if words[at].startswith("-")), len(words))
     return shlex.join([*words[:end], f"./{DEFAULT_SPEC}", *words[end:]])

@@ -36,5 +36,8 @@ def render_here(spec: GridSpec, slurm: str) -> Rendering:
 def render_image_here(spec: GridSpec, slurm: str) -> Rendering:
     """Files of a build of an image. Raises GridwrightError (INPUT)."""
     from gridwright.providers import provider_of
+    from gridwright.providers.provider import images_of
 
-    return provider_of(spec).render_image(spec, slurm)
+    remedy = "leave --image out: what nodes of their own need is in the playbook"
+    where = str(spec.file) if spec.file else None
+    return images_of(provider_of(spec), where, remedy).render(spec, slurm)

@@ -58,7 +58,7 @@ def with_verbosity(function: Callable[..., Any]) -> Callable[..., Any]:
     A function that hands on a command line as it is gets none: a -v of that would become ours.
     """
     annotations = get_type_hints(function, include_extras=True)
-    if "quiet" in annotations or any(_hands_on(each) for each in annotations.values()):
+    if "quiet" in annotations or any(_hands_on(annotation) for annotation in annotations.values()):
         return function
 
     def command(*, quiet: bool, verbose: bool, **typed: Any) -> Any:  # noqa: ANN401 - what typer read
@@ -69,8 +69,8 @@ def with_verbosity(function: Callable[..., Any]) -> Callable[..., Any]:
         for name, flag in FLAGS.items()
     ]
     parameters = [
-        each.replace(annotation=annotations[each.name])
-        for each in inspect.signature(function).parameters.values()
+        parameter.replace(annotation=annotations[parameter.name])
+        for parameter in inspect.signature(function).parameters.values()
     ]
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     command.__annotations__ = annotations | FLAGS

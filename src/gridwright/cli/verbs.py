@@ -95,8 +95,10 @@ class _Commands(Mapping[str, Any]):
         attribute = name.replace("-", "_")
         found = getattr(import_module(f"gridwright.cli.{area}.{attribute}"), attribute)
         if isinstance(found, typer.Typer):
-            for each in found.registered_commands:
-                each.callback = with_verbosity(each.callback) if each.callback else None
+            for registered_command in found.registered_commands:
+                registered_command.callback = (
+                    with_verbosity(registered_command.callback) if registered_command.callback else None
+                )
         else:
             function, found = found, plain_app()
             found.command()(with_verbosity(function))

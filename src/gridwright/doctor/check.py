@@ -73,6 +73,13 @@ def unanswered(found: str, expected: str = "") -> Judgement:
     return Judgement(True, found, expected, applies=False, answered=False)
 
 
+def unless_away(judgement: Judgement, away: str | None) -> Judgement:
+    """A fault that follows from what is away, which is told itself: not known, and not wrong."""
+    if away is None or judgement.ok:
+        return judgement
+    return unanswered(f"{judgement.found}: {away}", judgement.expected)
+
+
 Answers = Callable[[Observation], Iterable[NodeJudgement]]
 
 
@@ -174,7 +181,12 @@ class Topic:
             def answers(observation: Observation) -> Iterator[NodeJudgement]:
                 for node, facts in observation.facts.items():
                     for library, each in facts.libraries.items():
-                        yield NodeJudgement((node,), placed(library, each, judgement(library, each)), library)
+                        found = placed(library, each, judgement(library, each))
+                        if each.hangs:
+                            found = unless_away(
+                                found, observation.away(node, observation.filesystem_of(library))
+                            )
+                        yield NodeJudgement((node,), found, library)
 
             self.check(name, level, fault, reason=reason, source=source, remedy=remedy, reads=reads)(answers)
             return judgement

@@ -12,16 +12,16 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from gridwright.bounded import Hangs, look
-from gridwright.commands import CommandOutput, run_here
+from gridwright.bounded import Hangs, call_bounded
+from gridwright.commands import CommandOutput, CommandSilent, run_here
 from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import Check, CheckResult
 from gridwright.doctor.checks import all_checks
-from gridwright.doctor.checks.tuning import commands_asked, settings_asked, tuning_topic
+from gridwright.doctor.checks.tuning import requested_commands, requested_settings, tuning_topic
 from gridwright.doctor.facts.gather import LOOK_S, gather
+from gridwright.doctor.facts.health import HEALTH_S
 from gridwright.doctor.facts.mounted import mounted
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
 from gridwright.doctor.messages import FactsRequest
@@ -32,24 +32,28 @@ from gridwright.doctor.probes.pairs import probe_pairs
 from gridwright.doctor.results import counts, results_of
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import all_kinds, kind_of
-from gridwright.filesystems.directory_layout import directory_findings, stated_wish
-from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout_wish import LayoutWish
+from gridwright.filesystems.capabilities import Layouts, ServerHealth
+from gridwright.filesystems.desired_layout import DesiredLayout
+from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
+from gridwright.filesystems.health import INCOMPLETE, LATE_S, Condition, Run
 from gridwright.filesystems.mounts import is_served
 from gridwright.messages import MessageError, decode, encode
+from gridwright.schedulers.ssh_words import why_no_ssh
 from gridwright.setup.tuning import refuse_broken_tables
 from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.model import GridSpec
 
 
-def asked_of_nodes(spec: GridSpec) -> dict[str, dict[str, Any]]:
+def filesystem_requests(spec: GridSpec) -> dict[str, dict[str, Any]]:
     """File systems that each node is asked about, as plain data: what one client sees, another may not."""
     own_disks = spec.provider_kind.has_own_kernels
     return {
-        name: each.model_dump(mode="json", exclude_none=True) | _archives(spec, name) | _users(spec, name)
-        for name, each in spec.filesystems.items()
+        name: filesystem.model_dump(mode="json", exclude_none=True)
+        | _archives(spec, name)
+        | _users(spec, name)
+        for name, filesystem in spec.filesystems.items()
         # The disks of a lab's nodes are those of this machine.
-        if not kind_of(each).asks_servers and (own_disks or not each.is_node_local)
+        if not isinstance(kind_of(filesystem), ServerHealth) and (own_disks or not filesystem.is_node_local)
     }
 
 
@@ -58,7 +62,7 @@ def mounted_here() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     sources: set[str] = set()
     try:
-        mounts = look(mounted, LOOK_S)
+        mounts = call_bounded(mounted, LOOK_S)
     except (Hangs, OSError):
         return found
     for mount in sorted(mounts, key=lambda each: len(each.mount_point)):
@@ -73,7 +77,7 @@ def _described(mount: MountFacts) -> dict[str, Any] | None:
     """A mount as a spec has it; None where no kind takes that, or servers are asked and not clients."""
     for name, kind in all_kinds():
         described = {"type": name, "source": mount.source, "path": mount.mount_point}
-        if mount.type in kind.kernel_types and not kind.asks_servers:
+        if mount.type in kind.kernel_types and not isinstance(kind, ServerHealth):
             with suppress(ValueError):
                 kind.spec_model.model_validate(described)
                 return described
@@ -84,8 +88,8 @@ def _archives(spec: GridSpec, filesystem: str) -> dict[str, list[int]]:
     """The archives of Lustre's HSM that repositories on a file system are; nothing where none is one."""
     found = [
         archive
-        for name, each in spec.repositories.items()
-        if spec.libraries[each.library].filesystem == filesystem
+        for name, repository in spec.repositories.items()
+        if spec.libraries[repository.library].filesystem == filesystem
         and (archive := spec.hsm_archive(name)) is not None
     ]
     return {"hsm_archives": sorted(found)} if found else {}
@@ -95,34 +99,35 @@ def _users(spec: GridSpec, filesystem: str) -> dict[str, list[str]]:
     """The names that repositories on a file system are registered under; nothing where none is."""
     found = [
         user
-        for name, each in spec.repositories.items()
-        if spec.libraries[each.library].filesystem == filesystem
+        for name, repository in spec.repositories.items()
+        if spec.libraries[repository.library].filesystem == filesystem
         and (user := changelog_user(spec, name)) is not None
     ]
     return {"changelog_users": sorted(found)} if found else {}
 
 
-def health_of_filesystems(
-    observation: Observation, run: Run
-) -> tuple[dict[str, Sequence[Finding] | str], dict[str, dict[str, str]]]:
-    """Of each file system whose servers can be asked: what is wrong, or why they do not answer.
+def with_servers(observation: Observation, run: Run) -> Observation:
+    """The same with what is wrong with each file system whose servers can be asked, or why they cannot be.
 
     And the state of each target and server that is not up (`Health.away`). `run` is that of the head node.
     """
     found: dict[str, Sequence[Finding] | str] = {}
     away: dict[str, dict[str, str]] = {}
+    silent: set[str] = set()
     for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items():
         kind = kind_of(filesystem)
-        if kind.asks_servers:
+        if isinstance(kind, ServerHealth):
             try:
                 health = kind.server_health(run, _server(observation, name))
             except GridwrightError as error:
                 found[name] = str(error)
             else:
-                found[name] = health.findings if health is not None else ()
-                if health is not None and (states := health.away) is not None:
+                found[name] = health.findings
+                if (states := health.away) is not None:
                     away[name] = states
-    return found, away
+                if health.condition is Condition.SILENT:
+                    silent.add(name)
+    return replace(observation, filesystems=found, targets_away=away, servers_silent=silent)
 
 
 def search_of_filesystems(
@@ -135,7 +140,7 @@ def search_of_filesystems(
     return {
         name: _of_libraries(observation, name, run, run_on)
         for name, filesystem in (observation.spec.filesystems if observation.spec else {}).items()
-        if not kind_of(filesystem).asks_servers
+        if not isinstance(kind_of(filesystem), ServerHealth)
     }
 
 
@@ -146,7 +151,7 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: R
     and it has not mounted them, a node that has.
     """
     spec = observation.spec
-    found: list[Finding] = []
+    findings: list[Finding] = []
     complete = bool(observation.facts)
     for role, library in (spec.libraries if spec else {}).items():
         looks = [facts.libraries[role] for facts in observation.facts.values() if role in facts.libraries]
@@ -156,8 +161,8 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: R
             complete = False
             continue
         # A search would wait for a target that is away, which has been told already.
-        if any(
-            each.level == "error"
+        if any(observation.away(node, filesystem) for node in observation.facts) or any(
+            each.level == "error" or each.name == INCOMPLETE
             for facts in observation.facts.values()
             for each in facts.health.get(filesystem, ())
         ):
@@ -168,13 +173,16 @@ def _of_libraries(observation: Observation, filesystem: str, run: Run, run_on: R
         if run_on is not None and described.takes_layouts:
             with suppress(GridwrightError):
                 run = run_on(described)
-        wish = observation.wishes.get(str(role)) or stated_wish(kind, described, str(role), library)
-        for search in (partial(directory_findings, kind), kind.library_findings):
+        wish = observation.wishes.get(str(role)) or layout_in_spec(described, str(role), library)
+        for search in (directory_findings, kind.library_findings) if isinstance(kind, Layouts) else ():
             try:
-                found += search(described, run, directory, wish)
+                findings += search(described, run, directory, wish)
+            except CommandSilent:
+                # What hangs in one library hangs in the next.
+                return SearchedFiles(findings, False)
             except GridwrightError:
                 complete = False
-    return SearchedFiles(found, complete)
+    return SearchedFiles(findings, complete)
 
 
 def _server(observation: Observation, filesystem: str) -> str | None:
@@ -182,6 +190,8 @@ def _server(observation: Observation, filesystem: str) -> str | None:
     if observation.spec is None:
         return None
     kind = kind_of(observation.spec.filesystems[filesystem])
+    if not isinstance(kind, ServerHealth):
+        return None
     for facts in observation.facts.values():
         for role, library in observation.spec.libraries.items():
             source = facts.libraries[role].source if role in facts.libraries else None
@@ -201,8 +211,8 @@ ANSWER_S = 15.0
 def examine(spec: GridSpec | None, access: NodeAccess | None, *, pairs: bool = False) -> list[CheckResult]:
     """Every check of the nodes of a grid and of what they share; without `access`, of this node.
 
-    `pairs`: nodes also try their shared file systems together. Takes LOOK_S where something hangs, and never
-    hangs itself.
+    `pairs`: nodes also try their shared file systems together. Takes LOOK_S where something hangs, HEALTH_S
+    and LATE_S where a file system tells nothing, and never hangs itself.
     """
     return results_of(see(spec, access, pairs=pairs), all_checks())
 
@@ -212,7 +222,7 @@ def see(
     access: NodeAccess | None,
     *,
     pairs: bool,
-    wishes: Mapping[str, LayoutWish] | None = None,
+    wishes: Mapping[str, DesiredLayout] | None = None,
     only: Collection[Check] | None = None,
 ) -> Observation:
     """Look at all that the checks judge; `wishes` has the layouts that libraries are to have, by name.
@@ -231,7 +241,8 @@ def see(
         raise ValueError("nodes are those of a spec")
     before = time.time()
     with _timed("facts of the nodes"):
-        answers = access.reach(FACTS, encode(request), ANSWER_S + LOOK_S)
+        looks_s = HEALTH_S + LATE_S if request.filesystems else LOOK_S
+        answers = access.reach(FACTS, encode(request), ANSWER_S + looks_s)
     observation = replace(observation_of(spec, answers, before, time.time()), wishes=wishes or {})
     with _timed("trials of pairs"):
         tried = probe_pairs(observation, access.attach) if pairs and access.attach else None
@@ -254,9 +265,9 @@ def see(
 def _request(spec: GridSpec | None, only: Collection[Check] | None) -> FactsRequest:
     """What nodes are asked for: all, or the sections that cheap checks read."""
     libraries = {str(name): str(spec.library_directory(name)) for name in spec.libraries} if spec else {}
-    filesystems = asked_of_nodes(spec) if spec else mounted_here()
+    filesystems = filesystem_requests(spec) if spec else mounted_here()
     if only is None:
-        return FactsRequest(libraries, settings_asked(), commands_asked(), filesystems)
+        return FactsRequest(libraries, requested_settings(), requested_commands(), filesystems)
     reads = frozenset().union(*(check.reads or () for check in only))
     return FactsRequest(
         libraries if "libraries" in reads else {},
@@ -270,14 +281,11 @@ def _with_health(
 ) -> Observation:
     """The same with what servers tell, and what is wrong with files where all is looked at."""
     if observation.spec is None or (
-        only is not None and not any("health" in (each.reads or ()) for each in only)
+        only is not None and not any("health" in (check.reads or ()) for check in only)
     ):
         return observation
-    filesystems, away = health_of_filesystems(observation, run)
     return replace(
-        observation,
-        filesystems=filesystems,
-        targets_away=away,
+        with_servers(observation, run),
         searched=search_of_filesystems(observation, run, run_on) if only is None else {},
     )
 
@@ -309,19 +317,23 @@ def observation_of(
             facts[node] = _of_machine(spec, node, decode(answer.stdout, NodeFacts))
         except MessageError as error:
             wrong = f"exit status {answer.status} and no facts ({error})"
-            silent[node] = _last_line(answer.stderr) or wrong
-    offsets = {node: _outside(each.time, before, after) for node, each in facts.items()}
+            silent[node] = why_no_ssh(answer.stderr.decode(errors="replace"))[:_MOST_SAID] or wrong
+    offsets = {node: _outside(fact.time, before, after) for node, fact in facts.items()}
     return Observation(spec, facts, silent, offsets)
 
 
 def _of_machine(spec: GridSpec, node: str, facts: NodeFacts) -> NodeFacts:
     """What counts of a machine beside the nodes: it has no disks of nodes, and maybe none of the mounts."""
-    group = next((each for name, each in spec.machines.items() if node in each.machine_names(name)), None)
+    group = next(
+        (machine for name, machine in spec.machines.items() if node in machine.machine_names(name)), None
+    )
     if group is None:
         return facts
-    mounted = {name for name, each in spec.filesystems.items() if group.mounts and not each.is_node_local}
-    there = {str(name) for name, each in spec.libraries.items() if each.filesystem in mounted}
-    libraries = {name: each for name, each in facts.libraries.items() if name in there}
+    mounted = {
+        name for name, filesystem in spec.filesystems.items() if group.mounts and not filesystem.is_node_local
+    }
+    there = {str(name) for name, library in spec.libraries.items() if library.filesystem in mounted}
+    libraries = {name: library for name, library in facts.libraries.items() if name in there}
     health = {name: each for name, each in facts.health.items() if name in mounted}
     return replace(facts, libraries=libraries, health=health)
 
@@ -330,18 +342,13 @@ def _outside(moment: float, before: float, after: float) -> float:
     return min(moment - before, 0.0) + max(moment - after, 0.0)
 
 
-def _last_line(text: bytes) -> str:
-    lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1][:_MOST_SAID] if lines else ""
-
-
 TUNING_DRIFT = "tuning-drift"
 
 
 def faults(results: Sequence[CheckResult], silence: Collection[str] = ()) -> list[CheckResult]:
     """What is wrong and not silenced, for a proof: settings that drifted are one line of it."""
     settings = {check.name for check in tuning_topic().checks}
-    wrong = [each for each in results if counts(each) and each.level != "info"]
+    wrong = [result for result in results if counts(result) and result.level != "info"]
     drifted = [each for each in wrong if each.name in settings and each.level != "error"]
     drift = [] if TUNING_DRIFT in silence else _drift(drifted)
     return [each for each in wrong if each not in drifted] + drift
@@ -350,13 +357,13 @@ def faults(results: Sequence[CheckResult], silence: Collection[str] = ()) -> lis
 def _drift(drifted: Sequence[CheckResult]) -> list[CheckResult]:
     if not drifted:
         return []
-    names = list(dict.fromkeys(each.name for each in drifted))
+    names = list(dict.fromkeys(result.name for result in drifted))
     shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     return [
         CheckResult(
             name=TUNING_DRIFT,
             level="warning",
-            nodes=tuple(dict.fromkeys(node for each in drifted for node in each.nodes)),
+            nodes=tuple(dict.fromkeys(node for result in drifted for node in result.nodes)),
             found=f"{len(names)} settings differ from the tuning table: {shown}",
             expected="nodes as gridwright setup leaves them",
             reason="What is measured here is the grid as it is, not as it could be.",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gridwright.commands import CommandOutput
-from gridwright.errors import GridwrightError, environment_error
+from gridwright.commands import CommandOutput, CommandSilent
+from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.mount_table import Mount, mount_of, parse_mounts, read_mounts
@@ -40,8 +40,8 @@ class MountingNodes:
         # A kind that may be shown as anything is asked on the head node.
         if not types or _is_there(read_mounts(head), filesystem, types):
             return head
-        asked = self._nodes()[:MOST_ASKED]
-        answers = self._grid.ask(asked, ["cat", "/proc/mounts"], timeout_s=10.0) if asked else {}
+        nodes = self._nodes()[:MOST_ASKED]
+        answers = self._grid.ask(nodes, ["cat", "/proc/mounts"], timeout_s=10.0) if nodes else {}
         for node, answer in answers.items():
             mounts = parse_mounts(answer.stdout.decode(errors="replace")) if answer else []
             if _is_there(mounts, filesystem, types):
@@ -71,9 +71,6 @@ class _OnNode:
     def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         answer = self._grid.ask([self._node], command, timeout_s=timeout_s)[self._node]
         if answer is None:
-            raise environment_error(
-                f"{self._node} has not answered for {timeout_s:.0f} s",
-                where=self._node,
-                remedy="see gridwright doctor",
-            )
+            what = f"{self._node} has not answered for {timeout_s:.0f} s"
+            raise CommandSilent(what, self._node, "see gridwright doctor")
         return answer

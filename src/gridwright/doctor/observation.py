@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gridwright.doctor.facts.node_facts import NodeFacts
+from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
 from gridwright.doctor.probes.findings import PairFindings
 from gridwright.errors import Finding
-from gridwright.filesystems.layout_wish import LayoutWish
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.grid.nodes import Promised
 from gridwright.schedulers.policies import SettingComparison
 from gridwright.spec.machines import MachineGroup
@@ -54,9 +54,11 @@ class Observation:
     """Of each file system whose servers were asked: what is wrong with it, or why they do not answer."""
     targets_away: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of each file system whose servers told of targets: the state of each that is not up."""
+    servers_silent: Collection[str] = ()
+    """File systems whose servers were asked and do not answer, so that all of it waits: findings say why."""
     searched: Mapping[str, SearchedFiles] = field(default_factory=dict)
     """Of each file system whose libraries were searched: what is wrong with files there."""
-    wishes: Mapping[str, LayoutWish] = field(default_factory=dict)
+    wishes: Mapping[str, DesiredLayout] = field(default_factory=dict)
     """The layouts that libraries are to have, by name; of others the spec is asked."""
     refused_deletions: Mapping[str, Sequence[tuple[str, str]]] | None = None
     """Of each repository whose state this machine has: commands that refused a mass deletion, and why."""
@@ -71,14 +73,32 @@ class Observation:
         """Whether nodes are no machines of their own: kernel, clock and disks are those of this machine."""
         return self.spec is not None and not self.spec.provider_kind.has_own_kernels
 
+    def filesystem_of(self, library: str) -> str:
+        """The file system of a library; the library itself where the spec does not tell."""
+        libraries = self.spec.libraries if self.spec else {}
+        return next((each.filesystem for name, each in libraries.items() if name == library), library)
+
     def away(self, node: str, filesystem: str) -> str | None:
-        """Which targets of a file system a node does not reach; None where it reaches all that it knows."""
+        """What of a file system a node does not reach, in words; None where it reaches all that is known.
+
+        What hangs there, or fails as calls do where servers are gone, follows from that.
+        """
+        if filesystem in self.servers_silent:
+            return "its servers do not answer"
         states = self.facts[node].targets_away.get(filesystem)
         if not states:
             return None
         shown = [f"{name} ({state})" for name, state in sorted(states.items())]
         more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-        return f"{', '.join(shown[:_SHOWN])}{more}"
+        return f"targets are away: {', '.join(shown[:_SHOWN])}{more}"
+
+    def away_below(self, node: str, mount: MountFacts) -> str | None:
+        """The same of what is mounted somewhere, also a second time."""
+        paths = {name: str(each.path) for name, each in self.spec.filesystems.items()} if self.spec else {}
+        sources = {each.mount_point: each.source for each in self.facts[node].mounts or ()}
+        names = [*self.facts[node].targets_away, *self.servers_silent]
+        same = (name for name in names if sources.get(paths.get(name, name)) == mount.source)
+        return next((found for name in same if (found := self.away(node, name))), None)
 
     def machine_group_of(self, node: str) -> MachineGroup | None:
         """The group of a machine beside the nodes, which runs no jobs; None for nodes."""

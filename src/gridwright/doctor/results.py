@@ -18,13 +18,15 @@ _WHY_LAID_OUT = "The targets that a file lies on are all that serve it, and what
 
 def results_of(observation: Observation, checks: Iterable[Check]) -> list[CheckResult]:
     """Every check, wrong ones first and the gravest of them; each at least once."""
-    found = [result for check in checks for result in _results(check, observation)] + _told(observation)
+    results = [result for check in checks for result in _results(check, observation)] + _reported_results(
+        observation
+    )
     silence = observation.spec.silence if observation.spec else {}
-    found = [
-        replace(each, silenced=silence[each.name]) if not each.ok and each.name in silence else each
-        for each in found
+    results = [
+        replace(result, silenced=silence[result.name]) if not result.ok and result.name in silence else result
+        for result in results
     ]
-    return sorted(found, key=lambda each: (each.ok, each.silenced is not None, GRAVEST_FIRST[each.level]))
+    return sorted(results, key=lambda each: (each.ok, each.silenced is not None, GRAVEST_FIRST[each.level]))
 
 
 def counts(result: CheckResult) -> bool:
@@ -43,7 +45,7 @@ class _Group:
         self.texts[answer.judgement.found] = None
 
     @property
-    def found(self) -> str:
+    def shown_text(self) -> str:
         shown = list(self.texts)
         more = len(shown) - _SHOWN
         return "; ".join(shown[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
@@ -93,7 +95,7 @@ def _result(check: Check, group: _Group) -> CheckResult:
         name=check.name,
         level=check.level,
         nodes=tuple(group.nodes),
-        found=group.found,
+        found=group.shown_text,
         expected=judgement.expected,
         reason=check.reason,
         source=check.source,
@@ -103,15 +105,15 @@ def _result(check: Check, group: _Group) -> CheckResult:
     )
 
 
-def _told(observation: Observation) -> list[CheckResult]:
+def _reported_results(observation: Observation) -> list[CheckResult]:
     """What the servers of file systems found themselves, and what nodes found as their clients."""
-    found = [
+    results = [
         _from_servers(name, finding, ())
         for name, said in observation.filesystems.items()
         if not isinstance(said, str)
         for finding in said
     ]
-    found += [
+    results += [
         replace(_from_servers(name, finding, ()), expected=_LAID_OUT, reason=_WHY_LAID_OUT)
         for name, searched in observation.searched.items()
         for finding in searched.findings
@@ -121,7 +123,7 @@ def _told(observation: Observation) -> list[CheckResult]:
         for name, findings in facts.health.items():
             for finding in findings:
                 by_nodes.setdefault((name, finding), []).append(node)
-    return found + [_from_servers(*key, tuple(nodes)) for key, nodes in by_nodes.items()]
+    return results + [_from_servers(*key, tuple(nodes)) for key, nodes in by_nodes.items()]
 
 
 def _from_servers(name: str, finding: Finding, nodes: tuple[str, ...]) -> CheckResult:

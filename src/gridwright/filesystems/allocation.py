@@ -140,8 +140,8 @@ class _Penalties:
         import numpy as np
 
         left = self._free - self._target_has - self._server_has[:, self._server]
-        found: NDArray[np.float64] = np.maximum(left, 0.0)
-        return found
+        array: NDArray[np.float64] = np.maximum(left, 0.0)
+        return array
 
     def chose(self, targets: NDArray[np.intp]) -> None:
         """Halve and raise the penalties of those that were chosen, and take one share off all."""

@@ -40,9 +40,9 @@ class LocalMount:
 
     def sectors(self, name: str) -> int | None:
         """A geometry option, in bytes: sunit and swidth of XFS are sectors of 512 bytes (xfs(5))."""
-        for each in self.options:
-            if found := re.fullmatch(rf"{name}=([0-9]{{1,12}})", each):
-                return int(found[1]) * SECTOR
+        for option in self.options:
+            if match := re.fullmatch(rf"{name}=([0-9]{{1,12}})", option):
+                return int(match[1]) * SECTOR
         return None
 
 
@@ -68,7 +68,7 @@ class Disk:
 def local_mount(root: Path, path: str) -> LocalMount | None:
     """The mount that holds a path: the longest, and of several on one point the last, which is on top."""
     place = PurePosixPath(path)
-    holding = [each for each in _mounts(root) if place.is_relative_to(each.point)]
+    holding = [mount for mount in _mounts(root) if place.is_relative_to(mount.point)]
     return max(reversed(holding), key=lambda each: len(each.point), default=None)
 
 

@@ -21,12 +21,12 @@ def read_counts_below(path: str, root: Path = Path("/")) -> Counts:
     """Of the device that the file system which holds a path is on; none where it is on none."""
     mount = local_mount(root, path)
     device = device_of(root, mount) if mount else None
-    return {name: each for name, each in read_counts(root).items() if name == device}
+    return {name: count for name, count in read_counts(root).items() if name == device}
 
 
 def parse_diskstats(text: str, at_s: float) -> dict[str, TrafficCount]:
     """The rows of /proc/diskstats; those that cannot be understood are passed over."""
-    found: dict[str, TrafficCount] = {}
+    diskstats: dict[str, TrafficCount] = {}
     for line in text.splitlines():
         words = line.split()
         numbers = words[3:14]
@@ -35,7 +35,7 @@ def parse_diskstats(text: str, at_s: float) -> dict[str, TrafficCount]:
         ):
             continue
         n = [int(number) for number in numbers]
-        found[words[2]] = TrafficCount(
+        diskstats[words[2]] = TrafficCount(
             at_s=at_s,
             read_bytes=n[2] * SECTOR,
             written_bytes=n[6] * SECTOR,
@@ -45,4 +45,4 @@ def parse_diskstats(text: str, at_s: float) -> dict[str, TrafficCount]:
             waited_s=n[10] / 1000,
             target=words[2],
         )
-    return found
+    return diskstats

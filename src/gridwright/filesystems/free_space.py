@@ -35,7 +35,7 @@ def read_free_space(run: Run, point: str) -> FreeSpace | str:
     if (
         answer.status == 0
         and len(numbers) == 5
-        and all(each.isdigit() and len(each) <= 20 for each in numbers)
+        and all(number.isdigit() and len(number) <= 20 for number in numbers)
     ):
         unit, blocks, available, inodes, free = (int(number) for number in numbers)
         return FreeSpace(unit * blocks, unit * available, inodes, free)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from gridwright.commands import CommandOutput
+from gridwright.commands import CommandOutput, CommandSilent
 from gridwright.errors import Finding
 
 UNREACHED = frozenset({errno.EIO, errno.ENODEV, errno.ENOTCONN, errno.ESHUTDOWN, errno.ETIMEDOUT})
@@ -25,6 +26,49 @@ class Run(Protocol):
 
     def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
         """Run it."""
+
+
+LATE_S = 4.0
+"""From the end of the time for asking: the longest pause between two readings, and the death of a command."""
+
+
+class TimeUp(Exception):
+    """The time for asking a file system is over: what was asked last is not known to be silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunWithin:
+    """Runs commands by another Run, all together within a time."""
+
+    run: Run
+    end_s: float
+    """By time.monotonic()."""
+
+    def __call__(self, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        """Run it. Raises TimeUp where the time of all is over before its own is."""
+        left = self.end_s - time.monotonic()
+        if left <= 0:
+            raise TimeUp(f"no time was left for {command[0]}")
+        try:
+            return self.run(command, timeout_s=min(timeout_s, left))
+        except CommandSilent:
+            if timeout_s <= left:
+                raise
+            raise TimeUp(f"{command[0]} had not answered after {left:.0f} s") from None
+
+
+INCOMPLETE = "health-incomplete"
+
+
+def incomplete(why: TimeUp | CommandSilent) -> Finding:
+    """That the findings beside this one are those that there was an answer for."""
+    what = str(why) if isinstance(why, TimeUp) else why.problems[0].what
+    return Finding(
+        "warning",
+        INCOMPLETE,
+        f"what is told of it was found before its time was over; the rest did not answer: {what}",
+        "Look again; where it stays so, see the load of this node and what dmesg says",
+    )
 
 
 class Condition(StrEnum):
@@ -59,6 +103,7 @@ class TargetHealth:
     name: str
     server: str
     up: bool
+    """Whether it answers."""
     state: str
     """In the file system's own word."""
     capacity_bytes: int | None = None
@@ -112,7 +157,9 @@ class Health:
         """
         if not self.targets and not self.servers:
             return None
-        down = [each for each in self.targets if not each.up]
+        down = [target for target in self.targets if not target.up]
         told = {each.server for each in down}
-        servers = {each.name: each.state for each in self.servers if not each.up and each.name not in told}
+        servers = {
+            server.name: server.state for server in self.servers if not server.up and server.name not in told
+        }
         return servers | {each.name: each.state for each in down}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.errors import Problem
 from gridwright.units import format_bytes
@@ -54,7 +54,7 @@ class FileLayout:
     @property
     def mirrors(self) -> int:
         """How many copies it keeps."""
-        return len({each.mirror for each in self.components})
+        return len({component.mirror for component in self.components})
 
     @property
     def is_progressive(self) -> bool:
@@ -64,45 +64,56 @@ class FileLayout:
     def component_at(self, offset: int) -> Component:
         """The component (of the first mirror) that holds a byte; the last one beyond the end of all."""
         first = self.components[0].mirror
-        parts = [each for each in self.components if each.mirror == first]
-        return next((each for each in parts if each.end is None or offset < each.end), parts[-1])
+        parts = [component for component in self.components if component.mirror == first]
+        return next((part for part in parts if part.end is None or offset < part.end), parts[-1])
 
-    def is_as(self, wanted: FileLayout) -> bool:
+    def is_as(self, desired: FileLayout) -> bool:
         """Whether new files in a directory with this layout are laid out as is wanted.
 
         A stripe size counts where it is wanted, so that the servers' own is none.
         """
-        return len(self.components) == len(wanted.components) and all(
-            _is_as(mine, theirs) for mine, theirs in zip(self.components, wanted.components, strict=True)
+        return len(self.components) == len(desired.components) and all(
+            _is_as(mine, theirs) for mine, theirs in zip(self.components, desired.components, strict=True)
         )
+
+    def within(self, targets: int) -> FileLayout:
+        """The same where there are no more targets: what goes over as many goes over all."""
+        parts: list[Component] = []
+        for each in self.components:
+            if each.stripe_count >= targets and each.pool is None and not each.overstriped:
+                each = replace(each, stripe_count=ALL)  # noqa: PLW2901
+            if parts and replace(parts[-1], start=each.start, end=each.end) == each:
+                each = replace(each, start=parts.pop().start)  # noqa: PLW2901
+            parts.append(each)
+        return replace(self, components=tuple(parts))
 
     @property
     def text(self) -> str:
         """The layout in words, such as `1 OST until 64 MiB, then 4 until 4 GiB, then all`."""
         mirrors: dict[int, list[Component]] = {}
-        for each in self.components:
-            mirrors.setdefault(each.mirror, []).append(each)
+        for component in self.components:
+            mirrors.setdefault(component.mirror, []).append(component)
         said = (
-            ", then ".join(_words(each, first=place == 0) for place, each in enumerate(parts))
+            ", then ".join(_words(part, first=place == 0) for place, part in enumerate(parts))
             for parts in mirrors.values()
         )
         return "; mirrored: ".join(said) or "none"
 
 
-def _is_as(found: Component, wanted: Component) -> bool:
-    same = (found.start, found.end, found.on_metadata_server) == (
-        wanted.start,
-        wanted.end,
-        wanted.on_metadata_server,
+def _is_as(component: Component, desired: Component) -> bool:
+    same = (component.start, component.end, component.on_metadata_server) == (
+        desired.start,
+        desired.end,
+        desired.on_metadata_server,
     )
-    if not same or wanted.on_metadata_server:
+    if not same or desired.on_metadata_server:
         return same
-    if wanted.stripe_bytes not in (None, found.stripe_bytes):
+    if desired.stripe_bytes not in (None, component.stripe_bytes):
         return False
-    return (found.stripe_count, found.overstriped, found.pool) == (
-        wanted.stripe_count,
-        wanted.overstriped,
-        wanted.pool,
+    return (component.stripe_count, component.overstriped, component.pool) == (
+        desired.stripe_count,
+        desired.overstriped,
+        desired.pool,
     )
 
 

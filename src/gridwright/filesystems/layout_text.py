@@ -115,7 +115,9 @@ class _Parts:
 
 def layout_text(layout: FileLayout) -> str:
     """A layout in the words of `lfs setstripe`; of a mirrored file the first mirror."""
-    first = tuple(each for each in layout.components if each.mirror == layout.components[0].mirror)
+    first = tuple(
+        component for component in layout.components if component.mirror == layout.components[0].mirror
+    )
     return " ".join(layout_options(FileLayout(first), _written))
 
 
@@ -129,10 +131,10 @@ def layout_options(
     options: list[str] = []
     first = layout.components[0]
     is_plain = len(layout.components) == 1 and first.end is None and not first.on_metadata_server
-    for each in layout.components:
-        options += [] if is_plain else ["-E", "-1" if each.end is None else size(each.end)]
-        options += _striping(each, size)
-        options += ["-o", ",".join(map(str, each.osts))] if placed and each.osts else []
+    for component in layout.components:
+        options += [] if is_plain else ["-E", "-1" if component.end is None else size(component.end)]
+        options += _striping(component, size)
+        options += ["-o", ",".join(map(str, component.osts))] if placed and component.osts else []
     return options
 
 
@@ -148,8 +150,8 @@ def _striping(component: Component, size: Callable[[int], str]) -> Iterator[str]
 
 
 def _size(text: str) -> int | None:
-    found = _SIZE.fullmatch(text)
-    return int(found[1]) << _UNITS[(found[2] or "").upper()] if found else None
+    match = _SIZE.fullmatch(text)
+    return int(match[1]) << _UNITS[(match[2] or "").upper()] if match else None
 
 
 def _written(size: int) -> str:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from gridwright.beneath import DIRECTORY, owner_of
-from gridwright.bounded import Hangs, look
+from gridwright.bounded import Hangs, call_bounded
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.mount_table import Mount, mount_of, parse_mounts
@@ -41,7 +41,7 @@ def make_library_directories(spec: GridSpec) -> list[str]:
     missing. A file system that hangs is left to those who use it. Touches what may hang in a child process.
     """
     try:
-        made, wrong = look(partial(_make_all, spec), LOOK_S)
+        made, wrong = call_bounded(partial(_make_all, spec), LOOK_S)
     except (Hangs, OSError):
         return []
     if wrong:
@@ -56,7 +56,7 @@ def closed_to_user(spec: GridSpec) -> str | None:
     None where there is none, and for what is not there or hangs.
     """
     try:
-        return look(partial(_closed, spec), LOOK_S)
+        return call_bounded(partial(_closed, spec), LOOK_S)
     except (Hangs, OSError):
         return None
 
@@ -163,15 +163,17 @@ def _unmounted(filesystem: FileSystem, name: str, mounts: list[Mount]) -> str | 
         return f"file system {name}: no {' or '.join(types)} is mounted here"
     if point := unmounted_point(path, mounts):
         return f"file system {name}: {point} is a mount point in {_FSTAB}, and nothing is mounted there"
-    if path not in {each.point for each in mounts} and _looks_like_a_mount_point(filesystem.path):
+    if path not in {mount.point for mount in mounts} and _looks_like_a_mount_point(filesystem.path):
         return f"file system {name}: an empty directory where file systems are mounted, and none is"
     return None
 
 
 def unmounted_point(path: str | Path, mounts: list[Mount]) -> str | None:
     """The mount point of /etc/fstab that holds a path, and where nothing is mounted; None where none is."""
-    points = {each.point for each in mounts}
-    holding = (each for each in _fstab_points() if PurePosixPath(path).is_relative_to(each))
+    points = {mount.point for mount in mounts}
+    holding = (
+        fstab_point for fstab_point in _fstab_points() if PurePosixPath(path).is_relative_to(fstab_point)
+    )
     return next((each for each in holding if each not in points), None)
 
 

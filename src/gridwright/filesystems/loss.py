@@ -34,7 +34,7 @@ class DeadPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class DegradedRates:
     """What is left of a file system.
 
     `rate_part` is the part of its rates that is left for what can be reached, from 0 to 1, and of its room,
@@ -55,7 +55,7 @@ class Remains:
         return self.rate_part if self.room_part is None else self.room_part
 
 
-def files_touched(targets: int, stripes: int, dead: int) -> float:
+def affected_files_part(targets: int, stripes: int, dead: int) -> float:
     """The part of all files that have a stripe on one of `dead` targets out of `targets`.
 
     Each file lies on `stripes` different targets; below 1 means all of them. Every choice of targets is taken

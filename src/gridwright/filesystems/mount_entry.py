@@ -25,6 +25,6 @@ class MountEntry:
 
     def for_nodes(self, *, suid: bool) -> MountEntry:
         """The same with UNTRUSTED, or without for a file system that the spec trusts; `_netdev` is last."""
-        last = tuple(each for each in self.options if each == "_netdev")
-        others = tuple(each for each in self.options if each not in (*UNTRUSTED, *last))
+        last = tuple(option for option in self.options if option == "_netdev")
+        others = tuple(option for option in self.options if option not in (*UNTRUSTED, *last))
         return replace(self, options=(*others, *(() if suid else UNTRUSTED), *last))

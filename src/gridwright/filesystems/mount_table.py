@@ -24,8 +24,8 @@ class Mount:
 
     def option(self, name: str) -> str | None:
         """The value of an option `name=value`; empty for one without value, None where it is not there."""
-        for each in self.options:
-            key, _, value = each.partition("=")
+        for option in self.options:
+            key, _, value = option.partition("=")
             if key == name:
                 return value
         return None
@@ -45,7 +45,7 @@ def parse_mounts(text: str) -> list[Mount]:
 def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
     """The mount that holds a path: the longest, and of several on one point the last, which is on top."""
     place = PurePosixPath(path)
-    holding = [each for each in mounts if place.is_relative_to(each.point)]
+    holding = [mount for mount in mounts if place.is_relative_to(mount.point)]
     return max(reversed(holding), key=lambda each: len(each.point), default=None)
 
 

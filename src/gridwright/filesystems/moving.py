@@ -14,7 +14,7 @@ MoveState = Literal["moved", "busy", "gone", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class LaidOutFile:
+class FilePlacement:
     """A file and where it lies."""
 
     path: str
@@ -41,13 +41,13 @@ class Move:
 
 
 @dataclass(slots=True)
-class FoundFiles:
+class FileSearch:
     """What a search found."""
 
     looked_at: int = 0
-    misplaced: list[LaidOutFile] = field(default_factory=list)
+    misplaced: list[FilePlacement] = field(default_factory=list)
     """More than half of their bytes lie otherwise than wanted; some may have to be left alone."""
-    on_full: list[LaidOutFile] = field(default_factory=list)
+    on_full: list[FilePlacement] = field(default_factory=list)
     """They lie as they should, on targets that are too full."""
     more: int = 0
     """Smaller files that the next search will find: there are too many for one."""
@@ -73,29 +73,29 @@ class FileMover(Protocol):
         self,
         places: Sequence[str],
         at_least_bytes: int,
-        wanted: FileLayout,
+        desired: FileLayout,
         full: Collection[int],
         *,
         may_be_gone: bool = False,
-    ) -> FoundFiles:
+    ) -> FileSearch:
         """Files of a size that lie otherwise than wanted, below these directories, or named themselves.
 
         `full` are targets from which others are to be taken, too. Where places `may_be_gone`, as files that
         an earlier search has found, it is no error that there is nothing any more.
         """
 
-    def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
+    def move(self, file: FilePlacement, layout: FileLayout, bytes_per_s: float) -> Move:
         """Lay a file out anew, at no more than a rate in bytes/s."""
 
 
-def relieving(files: Sequence[LaidOutFile], excess: Mapping[int, int], targets: int) -> list[LaidOutFile]:
+def relieving(files: Sequence[FilePlacement], excess: Mapping[int, int], targets: int) -> list[FilePlacement]:
     """Files whose move takes from targets what they hold beyond their share, the largest first.
 
     What lies on all targets takes nothing from any. A file counts for each target with its bytes by the
     number of targets that it lies on.
     """
     left = dict(excess)
-    chosen: list[LaidOutFile] = []
+    chosen: list[FilePlacement] = []
     for file in sorted(files, key=lambda each: -each.size_bytes):
         osts = {index for component in file.layout.components for index in component.osts}
         full = [index for index in osts if left.get(index, 0) > 0]
@@ -106,15 +106,15 @@ def relieving(files: Sequence[LaidOutFile], excess: Mapping[int, int], targets: 
     return chosen
 
 
-def misplaced_bytes(file: LaidOutFile, wanted: FileLayout, targets: int) -> int:
+def misplaced_bytes(file: FilePlacement, desired: FileLayout, targets: int) -> int:
     """Bytes of a file that lie over another number of targets, or in another pool, than is wanted."""
     edges = {0, file.size_bytes}
-    for component in (*file.layout.components, *wanted.components):
+    for component in (*file.layout.components, *desired.components):
         edges |= {each for each in (component.start, component.end) if each and each < file.size_bytes}
     ordered = sorted(edges)
     wrong = 0
     for start, end in pairwise(ordered):
-        has, should = file.layout.component_at(start), wanted.component_at(start)
+        has, should = file.layout.component_at(start), desired.component_at(start)
         same_pool = should.pool is None or has.pool == should.pool
         same_server = has.on_metadata_server == should.on_metadata_server
         on_others = not should.on_metadata_server and not _is_as_wide(has.targets, should, targets)

@@ -110,8 +110,8 @@ def _raised(values: NDArray[np.complex128], power: int) -> NDArray[np.complex128
 
 def simulated_fullest(files: int, targets: int, stripes: int) -> NDArray[np.int64]:
     """Stripes on the fullest target in each of 1000 placements, the same ones at every call."""
-    found: NDArray[np.int64] = round_robin_loads(files, targets, stripes).max(axis=1)
-    return found
+    array: NDArray[np.int64] = round_robin_loads(files, targets, stripes).max(axis=1)
+    return array
 
 
 def round_robin_loads(files: int, targets: int, stripes: int, seed: int = _SEED) -> NDArray[np.int64]:
@@ -189,8 +189,8 @@ def weighted_loads(
     weights = [each.available_bytes >> 8 for each in space]
     if stripes == 1:
         parts = np.asarray(weights, dtype=np.float64) / sum(weights)
-        found: NDArray[np.int64] = np.random.default_rng(seed).multinomial(files, parts, size=PLACEMENTS)
-        return found
+        array: NDArray[np.int64] = np.random.default_rng(seed).multinomial(files, parts, size=PLACEMENTS)
+        return array
     row = max(4 * files, min(files * PLACEMENTS, _MOST_DRAWN // len(space)))
     upto = np.zeros((row + 1, len(space)), dtype=np.int64)
     np.cumsum(drawn(weights, stripes, row, seed), axis=0, out=upto[1:])

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
 
+from gridwright.filesystems import kind_of
 from gridwright.services.ports import Ports
 from gridwright.spec.storage import Disks, Servers
+
+if TYPE_CHECKING:
+    from gridwright.spec.model import GridSpec
+
+R = TypeVar("R")
+
+
+def request(sort: type[R], what: R) -> Mapping[type, object]:
+    """A request of one sort, as `FileSystemKind.requests` has it."""
+    return {sort: what}
+
+
+def requested(spec: GridSpec, sort: type[R]) -> dict[str, R]:
+    """What file systems of a spec ask of their provider, of one sort, by the name of the file system."""
+    return {
+        name: cast("R", request)
+        for name, filesystem in spec.filesystems.items()
+        if (request := kind_of(filesystem).requests(filesystem).get(sort)) is not None
+    }
 
 
 class ManagedLustre(Protocol):

@@ -49,7 +49,7 @@ def _stated_usd(filesystem: ServiceFileSystem) -> float | None:
 
 
 def _finding(name: str, offer: ManagedOffer, listed: OfferPrice, hourly: float) -> Finding:
-    said = " and ".join(str(each) for each in listed.sources)
+    said = " and ".join(str(source) for source in listed.sources)
     what = f"{name} is reckoned at the list price of {offer.name}, {hourly:.2f} USD/h ({said})"
     remedy = "Write what you pay: storage_price: 0.30 USD/GiB/month, or price: 3.20 USD/h"
     if not listed.is_whole:

@@ -84,4 +84,4 @@ def _directions(
 ) -> dict[Operation, ServiceFigure]:
     """What is known in each direction, the spec's own figures first."""
     known = {"read": _stated(limits.read) or read, "write": _stated(limits.write) or write}
-    return {each: figure for each in OPERATIONS if (figure := known[each]) is not None}
+    return {operation: figure for operation in OPERATIONS if (figure := known[operation]) is not None}

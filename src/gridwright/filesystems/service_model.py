@@ -23,13 +23,13 @@ def _storage_price(value: object) -> float:
     """USD for each GiB and month."""
     if isinstance(value, float) and value >= 0:
         return value
-    found = re.fullmatch(STORAGE_PRICE_PATTERN, value.strip(), re.ASCII) if isinstance(value, str) else None
-    if found is None:
+    match = re.fullmatch(STORAGE_PRICE_PATTERN, value.strip(), re.ASCII) if isinstance(value, str) else None
+    if match is None:
         raise FieldError(
             f"{show(value)} is not a price of storage",
             "write one such as 0.30 USD/GiB/month, or 270 USD/TB/month",
         )
-    return float(found[1]) * 2**30 / _BYTES[found[2]]
+    return float(match[1]) * 2**30 / _BYTES[match[2]]
 
 
 StoragePrice = Annotated[

@@ -63,7 +63,7 @@ class ServiceFigures:
     def missing(self) -> list[Operation]:
         """Directions of which nothing limits the whole."""
         joint = self.bought is not None or self.budget is not None
-        return [] if joint else [each for each in OPERATIONS if each not in self.alone]
+        return [] if joint else [operation for operation in OPERATIONS if operation not in self.alone]
 
 
 def service_routes(name: str, figures: ServiceFigures, nodes: ComputeNodes) -> dict[Operation, Route]:
@@ -100,7 +100,7 @@ def _budgets(name: str, figures: ServiceFigures) -> Iterator[tuple[str, str, Bud
     """Budgets that reads and writes share: name, words, figures."""
     even = dict.fromkeys(OPERATIONS, 1.0)
     if stated := figures.budget:
-        costs = " and ".join(f"{each} {stated.costs[each]:g}" for each in OPERATIONS)
+        costs = " and ".join(f"{operation} {stated.costs[operation]:g}" for operation in OPERATIONS)
         rate = format_rate(stated.figure.bytes_per_s)
         yield "budget", f"{figures.title}: budget of {rate}; each byte costs {costs}", stated
     if figures.bought:

@@ -26,7 +26,7 @@ class LibraryStreams:
 
 
 @lru_cache(maxsize=1024)
-def asked_of_fullest(
+def load_of_fullest(
     libraries: tuple[LibraryStreams, ...], targets: int, space: tuple[TargetSpace, ...] | None = None
 ) -> float:
     """What these ask of the target that has to deliver most, in bytes/s: at most, in 95 % of placements.
@@ -38,15 +38,15 @@ def asked_of_fullest(
     there = None if space is None else candidates(space)
     count = targets if there is None else len(there)
     asked = np.zeros((PLACEMENTS, count))
-    for each in libraries:
-        width = count if each.stripes < 1 else min(each.stripes, count)
-        part = each.bytes_per_s / width
+    for library in libraries:
+        width = count if library.stripes < 1 else min(library.stripes, count)
+        part = library.bytes_per_s / width
         # The name makes the placements of a library its own, and the same ones whoever else is there.
-        seed = zlib.crc32(each.library.encode())
+        seed = zlib.crc32(library.library.encode())
         if width == count:
-            asked += part * each.streams
+            asked += part * library.streams
         elif there is not None and is_weighted([one.available_bytes for one in there]):
-            asked += part * weighted_loads(each.streams, there, width, seed)
+            asked += part * weighted_loads(library.streams, there, width, seed)
         else:
-            asked += part * round_robin_loads(each.streams, count, width, seed)
+            asked += part * round_robin_loads(library.streams, count, width, seed)
     return float(np.quantile(asked.max(axis=1), SURE, method="inverted_cdf"))

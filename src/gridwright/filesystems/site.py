@@ -94,7 +94,7 @@ def volume_limit(instance: InstanceType) -> float | None:
 
 def default_region(catalog: Catalog, spec: GridSpec) -> str:
     """The region of a spec; where it names none and all have the same prices, the first one."""
-    if spec.region or not spec.provider_kind.one_price_everywhere:
+    if spec.region or not spec.provider_kind.market.one_price_everywhere:
         return spec.region or ""
     return catalog.regions(cast("Provider", spec.provider))[0]
 

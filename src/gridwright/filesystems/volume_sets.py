@@ -199,16 +199,16 @@ class PricedVolume:
         Of two that cost the same, the one with fewer volumes.
         """
         best: tuple[int, _Size] | None = None
-        fewest = max(1, _gib_of_each(capacity_bytes, self.most_gib))
+        fewest = max(1, _gib_per_volume(capacity_bytes, self.most_gib))
         for count in range(fewest, most + 1):
-            one = self.smallest(bytes_per_s / count, _gib_of_each(capacity_bytes, count))
+            one = self.smallest(bytes_per_s / count, _gib_per_volume(capacity_bytes, count))
             if one is not None and one.usd * count < below:
                 best, below = (count, one), one.usd * count - _SLACK
         return None if best is None else self._set(*best)
 
     def resized(self, count: int, bytes_per_s: float, capacity_bytes: float) -> VolumeSet | None:
         """So many volumes, as small as rate and room let them be; None where one is not that large."""
-        one = self.smallest(bytes_per_s / count, _gib_of_each(capacity_bytes, count))
+        one = self.smallest(bytes_per_s / count, _gib_per_volume(capacity_bytes, count))
         return None if one is None else self._set(count, one)
 
     def _set(self, count: int, one: _Size) -> VolumeSet:
@@ -243,8 +243,8 @@ class VolumeMarket:
         """
         best: VolumeSet | None = None
         bounds = sorted(
-            (each.least_usd(bytes_per_s, capacity_bytes, most), number)
-            for number, each in enumerate(self.volumes)
+            (volume.least_usd(bytes_per_s, capacity_bytes, most), number)
+            for number, volume in enumerate(self.volumes)
         )
         for bound, number in bounds:
             below = math.inf if best is None else best.usd_per_hour * (1 - _SLACK)
@@ -255,29 +255,29 @@ class VolumeMarket:
 
     def brings(self, bytes_per_s: float, most: int) -> bool:
         """Whether at most `most` volumes of one machine can bring a rate at all."""
-        return any(each.smallest(bytes_per_s / most, 0) is not None for each in self.volumes)
+        return any(volume.smallest(bytes_per_s / most, 0) is not None for volume in self.volumes)
 
     def smaller(self, volumes: VolumeSet, bytes_per_s: float, capacity_bytes: float) -> VolumeSet:
         """Volumes of the same type and number that bring rate and room; the same where none are smaller."""
-        priced = next(each for each in self.volumes if each.volume.name == volumes.type)
+        priced = next(volume for volume in self.volumes if volume.volume.name == volumes.type)
         return priced.resized(volumes.count, bytes_per_s, capacity_bytes) or volumes
 
     def least_usd(self, bytes_per_s: float, capacity_bytes: float, most: float) -> float:
         """A lower bound of what `cheapest` finds, however the volumes are shared out among machines."""
-        bounds = (each.least_usd(bytes_per_s, capacity_bytes, most) for each in self.volumes)
+        bounds = (volume.least_usd(bytes_per_s, capacity_bytes, most) for volume in self.volumes)
         return min(bounds, default=math.inf)
 
     @cached_property
     def largest_bytes(self) -> int:
         """The room of the largest volume on sale."""
-        return max((each.most_gib * GIB for each in self.volumes), default=0)
+        return max((volume.most_gib * GIB for volume in self.volumes), default=0)
 
     def not_sequential(self) -> VolumeMarket:
         """Those that also serve many small requests at once."""
-        return VolumeMarket([each for each in self.volumes if each.volume.name not in SEQUENTIAL])
+        return VolumeMarket([volume for volume in self.volumes if volume.volume.name not in SEQUENTIAL])
 
 
-def _gib_of_each(capacity_bytes: float, count: int) -> int:
+def _gib_per_volume(capacity_bytes: float, count: int) -> int:
     """The least whole GiB of `count` volumes that hold a capacity together.
 
     Half a byte is what rounding of a capacity that was divided may add.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from gridwright.filesystems.builtin import WATCHED
 from gridwright.filesystems.counters import ReadCounts
@@ -15,14 +15,24 @@ from gridwright.filesystems.mounted_kind import kind_mounted_as
 from gridwright.filesystems.reading import FigureSource
 
 
+@runtime_checkable
 class MountWatcher(Protocol):
-    """The two questions of `FileSystemKind` that need no spec; see there."""
+    """Reads the counters of what is mounted. A kind of a site's own package may be one itself."""
 
     def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts | None:
-        """How to read what the node moved to and from what is mounted there."""
+        """How to read what the node where `run` runs commands moved to and from what is mounted there.
+
+        Asked once, and then read every second, by a monitor. None where clients count nothing. Nothing is
+        looked at before the first reading. `root` is where the files of the node lie that `run` runs on;
+        None where they cannot be opened here.
+        """
 
     def server_figures(self, run: Run, root: Path) -> Mapping[str, FigureSource]:
-        """What it tells beside that."""
+        """What a node that has it mounted, as a server or a client, tells beside that, while people watch.
+
+        By a name that says what it is. `run` starts a process on it: at most one a minute in all. Kinds that
+        tell the same have the same names.
+        """
 
 
 @cache
@@ -31,4 +41,5 @@ def watcher_of(kernel_type: str) -> MountWatcher | None:
     if kernel_type in WATCHED:
         module, _, name = WATCHED[kernel_type].partition(":")
         return cast("MountWatcher", getattr(import_module(module), name))
-    return kind_mounted_as(kernel_type)
+    kind = kind_mounted_as(kernel_type)
+    return kind if isinstance(kind, MountWatcher) else None

@@ -39,7 +39,7 @@ class _Collected:
 def extensions_of(spec: GridSpec) -> tuple[str, ...]:
     """Names of the site's packages that add what a spec uses, in order."""
     used = [PROVIDERS.extension(spec.provider), SCHEDULERS.extension(spec.scheduler.type)]
-    used += [FILESYSTEMS.extension(each.type) for each in spec.filesystems.values()]
+    used += [FILESYSTEMS.extension(filesystem.type) for filesystem in spec.filesystems.values()]
     return tuple(sorted({name for name in used if name is not None}))
 
 
@@ -98,12 +98,12 @@ def _needs(found: Distribution) -> Iterator[Distribution]:
 def _modules(found: Distribution) -> Iterator[tuple[str, Path]]:
     """Its files where packages are installed; of one that is installed for editing, its packages."""
     listed = False
-    for each in found.files or ():
-        path = Path(str(each.locate()))
-        inside = not {"..", *_LEFT_OUT}.intersection(each.parts) and each.suffix not in {".pyc", ".pth"}
-        if inside and not each.parts[0].endswith((".dist-info", ".egg-info")) and path.is_file():
+    for file in found.files or ():
+        path = Path(str(file.locate()))
+        inside = not {"..", *_LEFT_OUT}.intersection(file.parts) and file.suffix not in {".pyc", ".pth"}
+        if inside and not file.parts[0].endswith((".dist-info", ".egg-info")) and path.is_file():
             listed = True
-            yield each.as_posix(), path
+            yield file.as_posix(), path
     if listed:
         return
     for module in sorted({entry.module.partition(".")[0] for entry in found.entry_points}):

@@ -29,7 +29,7 @@ from gridwright.grid.nodes import (
     nodes_of_spec,
     nodes_up,
 )
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.job import JobRequest, NodeState
 from gridwright.schedulers.remote_shell import for_remote_shell
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 NAME = "gridwright-ask"
 START_S = 20.0
-"""For a job to start on a node that is free: Slurm looks at a job when it is handed in (slurm.conf(5),
+"""For a job to start on a node that is free: Slurm looks at a job when it is submitted (slurm.conf(5),
 SchedulerParameters=defer is off by default)."""
 _JOB_ENVIRONMENT = ("PATH", "HOME", "LANG")
 _LOOK_S = 0.1
@@ -73,7 +73,7 @@ def ask_by_jobs(
     """Run a command on nodes as jobs; the answer of each, None from one whose job did not end in time.
 
     `state` is a directory that this machine and the nodes see.
-    Raises GridwrightError where no job can be handed in.
+    Raises GridwrightError where no job can be submitted.
     """
     with _directory(state) as place:
         (place / "input").write_bytes(stdin)
@@ -176,7 +176,7 @@ class Grid:
 
     @property
     def has_queue(self) -> bool:
-        """Whether jobs can be handed in, so that its scheduler knows the nodes, too."""
+        """Whether jobs can be submitted, so that its scheduler knows the nodes, too."""
         return self.spec.scheduler.has_queue
 
     @property
@@ -184,7 +184,8 @@ class Grid:
         """Processes of this machine that the grid consists of, with all below them."""
         from gridwright.providers import provider_of
 
-        return provider_of(self.spec).processes_here(self.spec)
+        grids = provider_of(self.spec).on_this_machine
+        return grids.processes(self.spec) if grids is not None else ()
 
     @cached_property
     def head(self) -> HeadNode:
@@ -195,14 +196,14 @@ class Grid:
 
     @cached_property
     def scheduler(self) -> Scheduler:
-        """Its scheduler, to hand in jobs and to follow them.
+        """Its scheduler, to submit jobs and to follow them.
 
         Raises GridwrightError: INPUT where the grid has none, ENVIRONMENT where its state directory is out of
         sight from here.
         """
         if not self.head.sees_state:
             raise self._out_of_sight()
-        return kind_of(self.spec.scheduler).open(self.spec, self.head)
+        return scheduler_kind(self.spec.scheduler).open(self.spec, self.head)
 
     def usage(self, since: float, until: float) -> list[JobUsage]:
         """What jobs used that ended from `since` to `until`, in seconds since 1970.
@@ -210,7 +211,7 @@ class Grid:
         Raises GridwrightError as `scheduler` does, and where the scheduler keeps no accounting.
         """
         if not self.has_queue or self.head.sees_state:
-            return kind_of(self.spec.scheduler).usage(self.spec, self.head, since, until)
+            return scheduler_kind(self.spec.scheduler).usage(self.spec, self.head, since, until)
         raise self._out_of_sight()
 
     def _out_of_sight(self) -> GridwrightError:
@@ -224,7 +225,7 @@ class Grid:
     @cached_property
     def states(self) -> Sequence[NodeState]:
         """Its nodes as the scheduler sees them. Raises GridwrightError."""
-        return kind_of(self.spec.scheduler).nodes(self.spec, self.head)
+        return scheduler_kind(self.spec.scheduler).nodes(self.spec, self.head)
 
     @property
     def state(self) -> Path:
@@ -254,7 +255,7 @@ class Grid:
         if not self.has_queue:
             return ()
         try:
-            return kind_of(self.spec.scheduler).compared_settings(self.spec, self.head)
+            return scheduler_kind(self.spec.scheduler).compared_settings(self.spec, self.head)
         except GridwrightError:
             return ()
 
@@ -359,7 +360,9 @@ class Grid:
         """
         from gridwright.providers import provider_of
 
-        here = self._here or provider_of(self.spec).here(self.spec.name)
+        here = self._here
+        if here is None and (grids := provider_of(self.spec).on_this_machine) is not None:
+            here = grids.named(self.spec.name)
         if here is not None and here.enter is not None:
             return here.enter(node, command)
         terminal = "-t" if sys.stdin.isatty() else "-T"

@@ -18,13 +18,13 @@ def refuse_busy(spec: GridSpec) -> None:
     try:
         states = grid.states
     except GridwrightError as error:
-        told = Problem(
+        problem = Problem(
             "nobody tells whether jobs run on this grid",
             where=str(spec.file) if spec.file else None,
             remedy=f"mend what follows; or {_NOW}",
         )
-        raise GridwrightError(told, *error.problems, status=error.status) from error
-    busy = [each for each in states if each.free_cores < each.cores]
+        raise GridwrightError(problem, *error.problems, status=error.status) from error
+    busy = [state for state in states if state.free_cores < state.cores]
     if busy:
         cores = sum(each.cores - each.free_cores for each in busy)
         raise environment_error(

@@ -20,6 +20,7 @@ from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
+from gridwright.schedulers.ssh_words import why_no_ssh
 
 _LOG = logging.getLogger("gridwright.grid")
 NAME = "gridwright-iotest"
@@ -213,7 +214,7 @@ class SshLauncher:
 
     def _last_words(self, node: str) -> str:
         try:
-            lines = self._log(node).read_text(errors="replace").strip().splitlines()
+            why = why_no_ssh(self._log(node).read_text(errors="replace"))
         except OSError:
             return ""
-        return f": {lines[-1]}" if lines else ""
+        return f": {why}" if why else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from gridwright.errors import GridwrightError
 from gridwright.grid.fanout import on_nodes
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.spec.hosts import fold_hosts
 
 if TYPE_CHECKING:
@@ -138,7 +138,8 @@ def _of_machines(grid: GridView, silent: Collection[str]) -> list[OutageCause]:
     """What the provider knows, of what is silent or serves what nodes need."""
     from gridwright.providers import provider_of
 
-    known = _bounded(lambda: provider_of(grid.spec).outages(grid.spec))
+    grids = provider_of(grid.spec).on_this_machine
+    known = _bounded(lambda: grids.outages(grid.spec) if grids is not None else ())
     found = []
     for outage in known.value if isinstance(known, _Answer) else ():
         nodes = (
@@ -177,7 +178,7 @@ def _of_scheduler(grid: GridView, silent: Collection[str]) -> list[OutageCause]:
     """What the scheduler says of nodes that it has as down."""
     if not grid.has_queue:
         return []
-    states = _bounded(lambda: kind_of(grid.spec.scheduler).nodes(grid.spec, grid.head))
+    states = _bounded(lambda: scheduler_kind(grid.spec.scheduler).nodes(grid.spec, grid.head))
     if not isinstance(states, _Answer):
         return [
             OutageCause(

@@ -91,7 +91,7 @@ class SharedPython:
     def _find(self, packages: Packages) -> _Interpreter:
         asked = (str(self._environment), str(sys.version_info.minor), _LACKING, *packages.modules)
         answer = self._head.run(script("find_modules.sh", *asked), timeout_s=FIND_S)
-        found = _parse_interpreters(answer.stdout)
+        interpreters = _parse_interpreters(answer.stdout)
         machine = last_line(answer.stdout)
         if machine != platform.machine():
             raise environment_error(
@@ -101,10 +101,10 @@ class SharedPython:
             )
         if (error := _untrusted(answer.stdout)) is not None:
             raise error
-        for each in found:
-            if not each.lacking:
-                return each
-        least = min(found, key=lambda each: len(each.lacking), default=None)
+        for interpreter in interpreters:
+            if not interpreter.lacking:
+                return interpreter
+        least = min(interpreters, key=lambda each: len(each.lacking), default=None)
         lacking = (
             packages.modules.values() if least is None else map(packages.modules.__getitem__, least.lacking)
         )
@@ -128,12 +128,12 @@ class SharedPython:
             f"{packages.otherwise}",
         )
 
-    def _brought(self, found: _Interpreter) -> str:
+    def _brought(self, interpreter: _Interpreter) -> str:
         """The path of a Python with those packages and our part, which is copied where it is not there."""
-        digest = hashlib.sha256(f"{found.python}\n{found.places}".encode()).hexdigest()[:8]
+        digest = hashlib.sha256(f"{interpreter.python}\n{interpreter.places}".encode()).hexdigest()[:8]
         name = f"{self._part.name}-{digest}"
         home = self._state / "parts"
-        asked = (name, found.python, str(home), found.places)
+        asked = (name, interpreter.python, str(home), interpreter.places)
         answer = self._head.run(script("unpack_part.sh", *asked, "look"), timeout_s=FIND_S)
         if answer.status != 0:
             command = script("unpack_part.sh", *asked)
@@ -155,13 +155,13 @@ class SharedPython:
         for node, answer in on_nodes(self._head, nodes, command, timeout_s=FIND_S).items():
             if answer is None or answer.status == UNREACHABLE:
                 continue
-            found = _parse_interpreters(answer.stdout)
-            if answer.status != 0 or not found:
+            interpreters = _parse_interpreters(answer.stdout)
+            if answer.status != 0 or not interpreters:
                 failing.setdefault(_why(answer), []).append(node)
-            elif found[0].lacking:
-                lacking.setdefault(", ".join(map(packages.modules.__getitem__, found[0].lacking)), []).append(
-                    node
-                )
+            elif interpreters[0].lacking:
+                lacking.setdefault(
+                    ", ".join(map(packages.modules.__getitem__, interpreters[0].lacking)), []
+                ).append(node)
         problems = [self._does_not_run(why, fold_hosts(where), packages) for why, where in failing.items()]
         problems += [
             self._lacks(f"{packages.what} are not all there: {names}", fold_hosts(where), packages)

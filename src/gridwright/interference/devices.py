@@ -35,7 +35,7 @@ def stack(devices: Iterable[str], block: Path = Path("/sys/block")) -> list[Laye
 
 def _below(directory: Path) -> list[str]:
     try:
-        members = sorted(each.name for each in (directory / "slaves").iterdir())
+        members = sorted(entry.name for entry in (directory / "slaves").iterdir())
     except OSError:
         members = []
     return [_disk(name) for name in members] or _holders(directory)

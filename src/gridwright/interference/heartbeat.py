@@ -99,7 +99,7 @@ class Lookout:
 
 class _PresenceHeartbeat:
     def __init__(self, request: HeartbeatRequest) -> None:
-        self._libraries = [Path(each) for each in request.libraries]
+        self._libraries = [Path(library) for library in request.libraries]
         self._lookout = Lookout(request.announcement)
         self._own: list[Path] = []
         for directory in request.scratch:
@@ -160,8 +160,8 @@ class _PresenceHeartbeat:
         if self._looked_around is not None and now - self._looked_around <= _NEARBY_S:
             return []
         self._looked_around = now
-        found, self._left_around = markers(each for library in self._libraries for each in nearby(library))
-        return found
+        paths, self._left_around = markers(path for library in self._libraries for path in nearby(library))
+        return paths
 
 
 def _left_out(libraries: Iterable[Path]) -> str:

@@ -26,9 +26,9 @@ def disturbances(load: NodeLoad, *, sequential: bool = True) -> list[Interferenc
     return [*_runs(load), *sorted(found, key=lambda each: -(each.share or 0.0))]
 
 
-def on_node(node: str, found: list[Interference]) -> list[Interference]:
+def on_node(node: str, interferences: list[Interference]) -> list[Interference]:
     """The same, of a node that is named."""
-    return [replace(each, node=node) for each in found]
+    return [replace(interference, node=node) for interference in interferences]
 
 
 def _runs(load: NodeLoad) -> Iterator[Interference]:

@@ -28,7 +28,7 @@ class InterferenceLimits:
 def limits() -> InterferenceLimits:
     """The limits of this release."""
     rows = {row["name"]: float(row["limit"]) for row in table()}
-    return InterferenceLimits(**{each.name: rows[each.name] for each in fields(InterferenceLimits)})
+    return InterferenceLimits(**{field.name: rows[field.name] for field in fields(InterferenceLimits)})
 
 
 def table() -> list[dict[str, str]]:

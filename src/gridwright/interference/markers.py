@@ -166,17 +166,17 @@ def markers(directories: Iterable[Path]) -> tuple[list[Path], int]:
     Any user may have made any number of such directories. Of too many the newest are named: that of a run is
     new when the run begins.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for directory in directories:
         try:
             names = os.listdir(directory)  # noqa: PTH208 - every second
         except OSError:
             continue
-        found += [directory / name for name in names if name.startswith(SCRATCH)]
-    left = len(found) - MOST_MARKERS
+        paths += [directory / name for name in names if name.startswith(SCRATCH)]
+    left = len(paths) - MOST_MARKERS
     if left > 0:
-        found = heapq.nlargest(MOST_MARKERS, found[:_MOST_DATED], key=_changed)
-    return [place / MARKER for place in found], max(0, left)
+        paths = heapq.nlargest(MOST_MARKERS, paths[:_MOST_DATED], key=_changed)
+    return [place / MARKER for place in paths], max(0, left)
 
 
 def _changed(place: Path) -> float:

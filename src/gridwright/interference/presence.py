@@ -74,14 +74,14 @@ class Presence:
         And why there may have been more, where that is so.
         """
         self._hear()
-        found: set[OtherRun] = set()
+        runs: set[OtherRun] = set()
         fault = self._fault
         for number, others in enumerate(self._changes):
             until = self._changes[number + 1].at if number + 1 < len(self._changes) else float("inf")
             if others.at <= end and until > begin:
-                found |= {*others.runs}
+                runs |= {*others.runs}
                 fault = fault or others.fault
-        return frozenset(found), fault
+        return frozenset(runs), fault
 
     def _hear(self) -> None:
         if self.process is None:

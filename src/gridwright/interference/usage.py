@@ -154,8 +154,10 @@ class Usage:
             foreign_bytes=(self._bytes["foreign"][0], self._bytes["foreign"][1]),
             foreign_memory_bytes=held,
             groups=tuple(
-                ForeignProcess(each.name, each.user, each.pid, each.cpu_s, each.moved, each.memory_bytes)
-                for each in self._groups.values()
+                ForeignProcess(
+                    group.name, group.user, group.pid, group.cpu_s, group.moved, group.memory_bytes
+                )
+                for group in self._groups.values()
             ),
         )
 
@@ -169,10 +171,10 @@ class _Ended:
         self._of: dict[int, int] = {}
         self._orphans = 0
         parents = {each.pid for each in gone}
-        for each in gone:
-            total = used(each)
-            if each.parent in found and each.parent not in parents:
-                self._of[each.parent] = self._of.get(each.parent, 0) + total
+        for process in gone:
+            total = used(process)
+            if process.parent in found and process.parent not in parents:
+                self._of[process.parent] = self._of.get(process.parent, 0) + total
             else:
                 self._orphans += total
 

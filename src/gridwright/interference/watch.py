@@ -115,7 +115,8 @@ class LoadWatch:
             throttled=throttlings(),
             devices=devices,
             foreign={
-                name: (each.foreign_read, each.foreign_written) for name, each in self._disks.ledgers.items()
+                name: (ledger.foreign_read, ledger.foreign_written)
+                for name, ledger in self._disks.ledgers.items()
             },
         )
         self._cost_s = time.monotonic() - began
@@ -157,18 +158,18 @@ def _serves_no_run(_process: SeenProcess) -> bool:
 
 def _worst(before: list[Throttling], after: list[Throttling]) -> Throttling | None:
     """The group that was stopped most often; None if none was."""
-    earlier = {each.group: each for each in before}
+    earlier = {throttling.group: throttling for throttling in before}
     found = [
         Throttling(
-            each.group,
-            each.periods - earlier[each.group].periods,
-            each.throttled - earlier[each.group].throttled,
-            each.seconds - earlier[each.group].seconds,
+            throttling.group,
+            throttling.periods - earlier[throttling.group].periods,
+            throttling.throttled - earlier[throttling.group].throttled,
+            throttling.seconds - earlier[throttling.group].seconds,
         )
-        for each in after
-        if each.group in earlier
+        for throttling in after
+        if throttling.group in earlier
     ]
-    stopped = [each for each in found if each.throttled > 0]
+    stopped = [throttling for throttling in found if throttling.throttled > 0]
     return max(stopped, key=lambda each: each.throttled / max(1, each.periods), default=None)
 
 
@@ -187,12 +188,12 @@ def _busiest(begin: UsedSoFar, end: UsedSoFar) -> list[ForeignProcess]:
     """What others used between two moments, by name and user: most CPU time, and most traffic."""
     earlier = {(each.name, each.user): each for each in begin.groups}
     found = []
-    for each in end.groups:
-        before = earlier.get((each.name, each.user))
-        cpu = each.cpu_s - (before.cpu_s if before else 0.0)
-        moved = each.moved_bytes - (before.moved_bytes if before else 0)
+    for group in end.groups:
+        before = earlier.get((group.name, group.user))
+        cpu = group.cpu_s - (before.cpu_s if before else 0.0)
+        moved = group.moved_bytes - (before.moved_bytes if before else 0)
         if cpu > 0 or moved > 0:
-            found.append(ForeignProcess(each.name, each.user, each.pid, cpu, moved, each.memory_bytes))
+            found.append(ForeignProcess(group.name, group.user, group.pid, cpu, moved, group.memory_bytes))
     by_cpu = sorted(found, key=lambda each: -each.cpu_s)[:_KEPT_PROCESSES]
     by_traffic = sorted(found, key=lambda each: -each.moved_bytes)[:2]
     by_memory = sorted(found, key=lambda each: -each.memory_bytes)[:1]

@@ -5,18 +5,17 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridwright.commands import run_here
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.capabilities import TargetReports
 from gridwright.filesystems.counters import Counts, ReadCounts, traffic
 from gridwright.filesystems.health import UNREACHED, Run
 from gridwright.filesystems.mounted_kind import kind_mounted_as
 from gridwright.filesystems.mounts import LibraryMount
+from gridwright.filesystems.watching import watcher_of
 from gridwright.iotest.outcome import Outcome
-
-if TYPE_CHECKING:
-    from gridwright.filesystems.kind import FileSystemKind
 
 
 @dataclass(slots=True)
@@ -25,17 +24,22 @@ class ClientView:
 
     mount_point: str
     run: Run = run_here
-    kind: FileSystemKind[Any] | None = None
+    filesystem_type: str = ""
+    """As the kernel has it."""
+    _reports: TargetReports | None = field(init=False, default=None)
     _counts: ReadCounts | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Find what counts."""
-        self._counts = self.kind.mount_counters(self.run, self.mount_point) if self.kind else None
+        """Find what counts, and what knows its targets."""
+        kind = kind_mounted_as(self.filesystem_type)
+        self._reports = kind if isinstance(kind, TargetReports) else None
+        watcher = watcher_of(self.filesystem_type)
+        self._counts = watcher.mount_counters(self.run, self.mount_point) if watcher else None
 
     @classmethod
     def of(cls, mount: LibraryMount) -> ClientView:
         """That of a library's file system."""
-        return cls(mount.mount_point, kind=kind_mounted_as(mount.filesystem_type))
+        return cls(mount.mount_point, filesystem_type=mount.filesystem_type)
 
     def counts(self) -> Counts | None:
         """What it has moved until now; None where it does not tell, as without root."""
@@ -44,21 +48,21 @@ class ClientView:
         except GridwrightError:
             return None
 
-    def told(self, outcome: Outcome, before: Counts | None) -> Outcome:
+    def with_client_counts(self, outcome: Outcome, before: Counts | None) -> Outcome:
         """The outcome of a phase with what the client adds; `before`: what it had moved until then."""
         outcome = replace(outcome, cached_fraction=self._cached(outcome, before))
         failure = outcome.failure
-        if failure is None or self.kind is None:
+        if failure is None or self._reports is None:
             return outcome
         if failure.errno == errno.ENOSPC:
-            detail = self.kind.no_space(self.run, self.mount_point, failure.path)
+            detail = self._reports.no_space(self.run, self.mount_point, failure.path)
         else:
             detail = self.unreached() if failure.errno in UNREACHED else None
         return replace(outcome, failure=replace(failure, detail=detail or ""))
 
     def unreached(self) -> str | None:
         """Which parts of the file system the client does not reach now; None where it tells of none."""
-        return self.kind.unreached(self.run, self.mount_point) if self.kind else None
+        return self._reports.unreached(self.run, self.mount_point) if self._reports else None
 
     def _cached(self, outcome: Outcome, before: Counts | None) -> float | None:
         """The part of the reads that no server delivered meanwhile, or whose pages were in memory before.

@@ -99,7 +99,7 @@ def drive(
     load = watch.between(begin, watch.look()) if watch and begin else None
     outcome = phase.result()
     return Driven(
-        client.told(outcome, moved) if client else outcome,
+        client.with_client_counts(outcome, moved) if client else outcome,
         load,
         steadiness.result(reporter.history),
         reporter.history,

@@ -126,7 +126,7 @@ class Phase:
         failure, mismatch = outcome.failure, outcome.mismatch
         return replace(
             outcome,
-            streams=[replace(each, path=_path_text(each.path)) for each in outcome.streams],
+            streams=[replace(stream, path=_path_text(stream.path)) for stream in outcome.streams],
             failure=failure and replace(failure, path=_path_text(failure.path)),
             mismatch=mismatch and replace(mismatch, path=_path_text(mismatch.path)),
         )

@@ -106,14 +106,19 @@ def problem(
     )
 
 
-def stalled(seconds: float, *, library: str, path: str, op: str, detail: str | None) -> Problem:
-    """Say that no byte moved for so long in phase `op`; `detail` is what the file system's client adds."""
+def stalled(
+    seconds: float, *, library: str, path: str, op: str, detail: str | None, left: str | None = None
+) -> Problem:
+    """Say that no byte moved for so long in phase `op`; `detail` is what the file system's client adds.
+
+    `left` is the directory of the test, which cannot be removed while it hangs.
+    """
     return Problem(
         what=f"library {library}: the file system does not answer: no byte moved for {seconds:.0f} s in "
         f"phase {op}{': ' + detail if detail else ''}",
         where=path,
-        remedy=f"{_SERVER if detail else 'check the mount and its servers (`mount`, `dmesg`)'}; the test may "
-        "have left files, which the next one there removes",
+        remedy=f"{_SERVER if detail else 'check the mount and its servers (`mount`, `dmesg`)'}; "
+        f"{left or 'the files of the test'} may be left there, which the next iotest removes",
     )
 
 

@@ -26,7 +26,7 @@ STEPS = ("create", "stat", "read", "unlink")
 """The steps of the metadata phase, in the order they run."""
 
 
-def asked(options: IotestOptions, streams: int) -> RequestedSettings:
+def requested_settings(options: IotestOptions, streams: int) -> RequestedSettings:
     """What the user asked of a phase of so many streams."""
     return RequestedSettings(
         engine=options.engine,
@@ -170,7 +170,7 @@ def _ops_per_s(outcome: Outcome) -> float | None:
 
 
 def _operations(outcome: Outcome) -> dict[str, Operation] | None:
-    found = {
+    operations = {
         name: Operation(
             count=done.count,
             seconds=done.seconds,
@@ -179,4 +179,4 @@ def _operations(outcome: Outcome) -> dict[str, Operation] | None:
         for name in STEPS
         if (done := outcome.operations.get(name)) is not None
     }
-    return found or None
+    return operations or None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from gridwright.errors import Finding, environment_error
+from gridwright.errors import Finding
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout_text import layout_text
 from gridwright.iotest.tried_layout import TriedLayout
@@ -20,7 +20,7 @@ from gridwright.runs.phase_record import ActualLayout
 from gridwright.units import format_bytes
 
 if TYPE_CHECKING:
-    from gridwright.filesystems.kind import FileSystemKind
+    from gridwright.filesystems.capabilities import Layouts
     from gridwright.iotest.engine import StreamPlan
 
 
@@ -28,14 +28,14 @@ def lay_out(test: TriedLayout | None, run: Run, directory: str) -> None:
     """Give the scratch directory the chosen layout; one that has the library's is only looked at.
 
     So a file system that tells or takes no layout ends the test before files are written. Raises
-    GridwrightError as `FileSystemKind.set_layout` and `layout` do.
+    GridwrightError as `Layouts.set_layout` and `layout` do.
     """
     if test is None:
         return
     if test.chosen:
-        _kind(test).set_layout(None, run, directory, test.layout)
+        _layouts(test).set_layout(None, run, directory, test.layout)
     else:
-        _kind(test).layout(None, run, directory)
+        _layouts(test).layout(None, run, directory)
 
 
 def seen(
@@ -46,22 +46,18 @@ def seen(
     Raises GridwrightError (status ENVIRONMENT) where it is not told.
     """
     path = files[0].path
-    file_bytes = max(each.base + each.file_bytes for each in files if each.path == path)
-    found = _kind(test).layout(None, run, path)
-    if found is None:
-        raise environment_error(
-            f"library {library}: the layout of its files is not told", where=path, remedy="leave out --layout"
-        )
-    first = [each for each in found.components if each.mirror == found.components[0].mirror]
+    file_bytes = max(file.base + file.file_bytes for file in files if file.path == path)
+    layout = _layouts(test).layout(None, run, path)
+    first = [component for component in layout.components if component.mirror == layout.components[0].mirror]
     reached = [each for each in first if each.start < max(1, file_bytes)]
     # What lies behind the end of the file has no part in its rate, and would make two alike look different.
-    shown = replace(found, components=tuple(reached))
+    shown = replace(layout, components=tuple(reached))
     yield LayoutSeen(
         layout=ActualLayout(
             chosen=test.chosen,
             text=layout_text(shown),
             file_bytes=file_bytes,
-            components=plain(found.components),
+            components=plain(layout.components),
         )
     )
     short = [
@@ -88,8 +84,8 @@ def seen(
         )
 
 
-def _kind(test: TriedLayout) -> FileSystemKind[Any]:
+def _layouts(test: TriedLayout) -> Layouts[Any]:
     # Imported here: nodes have this module, and no kinds.
     from gridwright.filesystems import kind_named
 
-    return kind_named(test.kind)
+    return cast("Layouts[Any]", kind_named(test.kind))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from gridwright.bounded import Hangs, look
+from gridwright.bounded import Hangs, call_bounded
 from gridwright.errors import Finding, Problem
 from gridwright.filesystems.mounts import OF_THE_KERNEL, LibraryMount, describe_mount
 from gridwright.iotest import failures, host_file
@@ -43,7 +43,7 @@ def mistyped(target: LibraryTarget) -> Problem | None:
     Looks in a child process, as the path may be on a mount that hangs.
     """
     try:
-        kind = look(partial(_kernel_type, target.path), LOOK_S)
+        kind = call_bounded(partial(_kernel_type, target.path), LOOK_S)
     except Hangs:
         return None
     except OSError as error:
@@ -103,7 +103,7 @@ def tidied(target: LibraryTarget) -> list[Finding]:
     ]
 
 
-def kept_set_finding(files: int, directory: Path | str, size: int) -> Finding:
+def reading_set_finding(files: int, directory: Path | str, size: int) -> Finding:
     """Tell of a kept set of files that is read."""
     return Finding(
         "info",
@@ -113,7 +113,7 @@ def kept_set_finding(files: int, directory: Path | str, size: int) -> Finding:
     )
 
 
-def laid_out() -> Finding:
+def written_first_finding() -> Finding:
     """Tell that files had to be written first."""
     return Finding(
         "info",
@@ -123,7 +123,7 @@ def laid_out() -> Finding:
     )
 
 
-def kept_finding(files: int, directory: Path | str, size: int) -> Finding:
+def retained_set_finding(files: int, directory: Path | str, size: int) -> Finding:
     """Tell of a set of files that was kept."""
     return Finding(
         "info",

@@ -24,10 +24,10 @@ from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.library_facts import (
     cached_finding,
     describe_library,
-    kept_finding,
-    kept_set_finding,
-    laid_out,
+    reading_set_finding,
+    retained_set_finding,
     tidied,
+    written_first_finding,
     wrong_data,
 )
 from gridwright.iotest.options import IotestOptions, LibraryTarget
@@ -125,7 +125,7 @@ class LibraryTest:
     def _open(self) -> None:
         """Look at the directory and at what lies below."""
         fields = shared_fields(self._target, LibraryBegun)
-        fields["layout"] = self._layout.asked if self._layout else None
+        fields["layout"] = self._layout.requested if self._layout else None
         self._emit(LibraryBegun(streams=self._streams, **fields))
         self._mount, remarks = describe_library(self._target)
         self._client = ClientView.of(self._mount)
@@ -139,9 +139,9 @@ class LibraryTest:
             self._emit(finding)
         phases = list(self._options.phases)
         needs_files = {"read", "mixed"} & set(phases) and "write" not in phases
-        if needs_files and not self._use_kept():
+        if needs_files and not self._reuse_file_set():
             phases.insert(0, "write")
-            self._emit(laid_out())
+            self._emit(written_first_finding())
         streams = sweep.counts(self._target.cores)[-1] if self._options.sweep else self._streams
         if phases != ["read"]:
             self._space = plan_space(
@@ -163,7 +163,7 @@ class LibraryTest:
             error.filename = str(self._path)
             raise
 
-    def _use_kept(self) -> bool:
+    def _reuse_file_set(self) -> bool:
         """Take the newest kept set of files to read; says whether there is one."""
         found = ((left, left.kept) for left in leftovers(self._path) if left.kept)
         kept, files = next(found, (None, None))
@@ -171,8 +171,8 @@ class LibraryTest:
             return False
         self._seed = files.seed
         place = Place(str(kept.directory))
-        self._readable = place.kept(files.file_bytes, self._options.block_bytes, files.first_file)
-        self._emit(kept_set_finding(len(self._readable), kept.directory, kept.bytes))
+        self._readable = place.reused_readers(files.file_bytes, self._options.block_bytes, files.first_file)
+        self._emit(reading_set_finding(len(self._readable), kept.directory, kept.bytes))
         return True
 
     def _sweep(self, phases: list[Op]) -> None:
@@ -193,7 +193,7 @@ class LibraryTest:
             limit_bytes=plan.bytes_per_stream,
             op=op,
             started=time.time(),
-            asked=figures.asked(self._options, self._streams),
+            asked=figures.requested_settings(self._options, self._streams),
             used=figures.planned(
                 self._options,
                 streams=len(plan.streams),
@@ -227,10 +227,10 @@ class LibraryTest:
     def _held_by_host(self, op: str) -> bool:
         """Whether host files of loop devices are in memory when a phase begins to read; tells of each."""
         files = host_file.host_files(self._mount.device) if op in {"read", "mixed"} else []
-        found = list(host_file.measured(self._target.library, op, files))
-        for finding in found:
+        findings = list(host_file.measured(self._target.library, op, files))
+        for finding in findings:
             self._emit(finding)
-        return bool(found)
+        return bool(findings)
 
     def _drive(self, op: str, plan: PhasePlan) -> Driven:
         try:
@@ -251,6 +251,7 @@ class LibraryTest:
                     path=self._target.path,
                     op=op,
                     detail=self._client.unreached(),
+                    left=str(self._scratch.directory) if self._scratch else None,
                 ),
                 hung=stalled.hung,
             ) from stalled
@@ -359,8 +360,8 @@ class LibraryTest:
 
     def _keep(self, scratch: Scratch) -> None:
         sizes = tuple(stream.file_bytes for stream in self._readable)
-        scratch.keep(FileSet(self._seed, self._options.block_bytes, sizes))
-        self._emit(kept_finding(len(sizes), scratch.directory, sum(sizes)))
+        scratch.retain(FileSet(self._seed, self._options.block_bytes, sizes))
+        self._emit(retained_set_finding(len(sizes), scratch.directory, sum(sizes)))
 
     def _failed(self, error: OSError, doing: str) -> LibraryFailed:
         return LibraryFailed(

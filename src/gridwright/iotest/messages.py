@@ -237,7 +237,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSet:
+class RetainedSet:
     """A set of files that the node kept."""
 
     directory: str
@@ -252,7 +252,7 @@ class Opened(Answer):
     device: dict[str, object]
     memory_backed: bool
     room: Room
-    kept: KeptSet | None
+    kept: RetainedSet | None
     findings: list[Finding]
 
 

@@ -76,7 +76,7 @@ class Session:
                 if isinstance(event, LibraryDone):
                     # Its last word; one whose threads hang says it and does not end.
                     done = event
-                    worker.said_all()
+                    worker.expect_end()
                     break
         if done is None:
             self._lost(target, worker)
@@ -116,7 +116,6 @@ def _tidy(target: LibraryTarget) -> None:
             tidier.communicate(request, timeout=GRACE_S)
 
 
-_NODE_FAILURES = frozenset({"node-lost", "node-failed"})
 _STATUS: dict[ExitStatus, Status] = {
     ExitStatus.DONE: "complete",
     ExitStatus.INTERRUPTED: "interrupted",
@@ -188,22 +187,9 @@ def record_iotest(
     result = run.finish(run_status(ended)).iotest
     if result is None:
         raise RuntimeError("a run of iotest left no record of it")
-    return result, judged(ended, result)
+    return result, run.exit_status(ended)
 
 
 def run_status(ended: ExitStatus) -> Status:
     """How a run stands that ended so."""
     return _STATUS.get(ended, "failed")
-
-
-def judged(ended: ExitStatus, result: IotestRecord) -> ExitStatus:
-    """The exit status of a test: missed also where something was required and nothing counts.
-
-    A node that failed while the others went on is a failure of the environment, whatever these measured.
-    """
-    if ended != ExitStatus.DONE:
-        return ended
-    if any(finding.name in _NODE_FAILURES for finding in result.findings):
-        return ExitStatus.ENVIRONMENT
-    missed = result.met is False or (result.requires_something and result.met is not True)
-    return ExitStatus.MISSED if missed else ExitStatus.DONE

@@ -87,7 +87,7 @@ class Scratch:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         os.close(os.open(Path(name).name, flags, 0o600, dir_fd=self._opened))
 
-    def keep(self, files: FileSet) -> None:
+    def retain(self, files: FileSet) -> None:
         """Mark the directory as kept on purpose. Raises OSError."""
         kept = asdict(files)
         if not files.first_file:

@@ -54,10 +54,12 @@ def plan_space(
 
     Raises NotEnoughSpace, and OSError if the file system does not say what is free.
     """
-    return divide(look(directory, mount, options), directory, options, library=library, streams=streams)
+    return divide(
+        usable_room(directory, mount, options), directory, options, library=library, streams=streams
+    )
 
 
-def look(directory: Path, mount: LibraryMount, options: IotestOptions) -> Room:
+def usable_room(directory: Path, mount: LibraryMount, options: IotestOptions) -> Room:
     """See what may be used. Raises OSError if the file system does not say."""
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize

@@ -35,17 +35,17 @@ def stalls_of(outcome: Outcome) -> list[Stall]:
         for stall in stream.stalls
         if stall.seconds >= UNUSUAL * usual
     )
-    found: list[Stall] = []
+    stalls: list[Stall] = []
     end, streams = 0.0, set()
     for start, seconds, number in single:
-        if found and start <= end:
+        if stalls and start <= end:
             streams.add(number)
-            found[-1] = Stall(found[-1].start_s, max(found[-1].seconds, seconds), len(streams))
+            stalls[-1] = Stall(stalls[-1].start_s, max(stalls[-1].seconds, seconds), len(streams))
             end = max(end, start + seconds)
         else:
             end, streams = start + seconds, {number}
-            found.append(Stall(start, seconds, 1))
-    return found
+            stalls.append(Stall(start, seconds, 1))
+    return stalls
 
 
 def stall_finding(stall: Stall, *, library: str, op: str, streams: int, node: str | None) -> Finding:

@@ -121,7 +121,7 @@ def may_end(found: Sequence[Level], longest_s: float) -> bool:
     return drop and late and long and abs(last.drift) < CHANGE
 
 
-def judge(found: Sequence[Level], longest_s: float) -> Steady | None:
+def steady_rate(found: Sequence[Level], longest_s: float) -> Steady | None:
     """Name the peak, how long it lasted, and the steady rate; None without samples."""
     if not found:
         return None
@@ -164,7 +164,7 @@ class Steadiness:
         """What was found, once the phase has ended."""
         if self._longest is None:
             return None
-        return judge(_levels(history[: self._used]), self._longest)
+        return steady_rate(_levels(history[: self._used]), self._longest)
 
 
 def _levels(history: Sequence[Sample]) -> list[Level]:

@@ -45,7 +45,7 @@ class Place:
             for number in range(streams)
         ]
 
-    def kept(self, sizes: Sequence[int], block: int, first_file: int) -> list[StreamPlan]:
+    def reused_readers(self, sizes: Sequence[int], block: int, first_file: int) -> list[StreamPlan]:
         """Readers of a kept set, of whole blocks."""
         return [
             StreamPlan(

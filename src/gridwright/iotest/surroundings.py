@@ -42,5 +42,5 @@ def with_load(record: PhaseRecord, load: NodeLoad | None) -> PhaseRecord:
     """The record of a phase with what happened on its only node meanwhile, and what disturbed it."""
     if load is None:
         return record
-    found = disturbances(load, sequential=record.op != "metadata")
-    return replace(record, load=load, disturbances=found, disturbed=bool(found))
+    interferences = disturbances(load, sequential=record.op != "metadata")
+    return replace(record, load=load, disturbances=interferences, disturbed=bool(interferences))

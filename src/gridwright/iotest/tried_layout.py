@@ -23,6 +23,6 @@ class TriedLayout:
     """Else files have that of the library's directory."""
 
     @property
-    def asked(self) -> RequestedLayout:
+    def requested(self) -> RequestedLayout:
         """For the record."""
         return RequestedLayout(name=self.name, text=layout_text(self.layout), chosen=self.chosen)

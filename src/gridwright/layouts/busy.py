@@ -28,10 +28,10 @@ def jobs_run(states: Callable[[], Sequence[Any]]) -> Callable[[], str | None]:
 
     def ask() -> str | None:
         try:
-            busy = [each for each in states() if each.free_cores < each.cores]
+            busy = [state for state in states() if state.free_cores < state.cores]
         except GridwrightError as error:
             return f"nobody tells whether jobs run ({error.problems[0].what})"
-        cores = sum(each.cores - each.free_cores for each in busy)
+        cores = sum(state.cores - state.free_cores for state in busy)
         return f"jobs use {cores} cores on {len(busy)} nodes" if busy else None
 
     return ask

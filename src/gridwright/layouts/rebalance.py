@@ -13,7 +13,7 @@ from gridwright.commands import CommandStopped
 from gridwright.errors import environment_error
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.moving import FileMover, FoundFiles, LaidOutFile, Move, counted, relieving
+from gridwright.filesystems.moving import FileMover, FilePlacement, FileSearch, Move, counted, relieving
 from gridwright.layouts.journal import MoveJournal
 from gridwright.units import format_bytes, format_rate
 
@@ -58,14 +58,14 @@ class Rebalance:
     targets: int = 0
     looked_at: int = 0
     resumed: bool = False
-    found: list[LaidOutFile] = field(default_factory=list)
+    found: list[FilePlacement] = field(default_factory=list)
     relieving: int = 0
     """Of those found, the files that lie as they should, on targets that are too full."""
     more: int = 0
     """Smaller files that a search after this one will find."""
     unread: int = 0
-    kept: list[LaidOutFile] = field(default_factory=list)
-    done: list[tuple[LaidOutFile, Move]] = field(default_factory=list)
+    kept: list[FilePlacement] = field(default_factory=list)
+    done: list[tuple[FilePlacement, Move]] = field(default_factory=list)
     seconds: float = 0.0
     stopped: str | None = None
     """Why it ended before all was done."""
@@ -80,7 +80,7 @@ class Rebalance:
         return sum(move.state == state for _, move in self.done)
 
     @property
-    def found_bytes(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes that have to be read and written."""
         return sum(each.size_bytes for each in self.found)
 
@@ -89,7 +89,7 @@ class Rebalance:
         """Seconds for all that was found: what the limit takes, or what targets do, whichever is longer."""
         return sum(map(self._estimated_s, self.found))
 
-    def _estimated_s(self, file: LaidOutFile) -> float:
+    def _estimated_s(self, file: FilePlacement) -> float:
         """A move reads a piece and writes it, one after the other; a check reads all of it twice more."""
         order, size = self.order, file.size_bytes
         held_s = size / order.bytes_per_s
@@ -127,7 +127,7 @@ class Rebalance:
             "estimated_by": self.estimated_by,
             "more": self.more,
             "unread": self.unread,
-            "found_bytes": self.found_bytes,
+            "found_bytes": self.total_bytes,
             "on_full_osts": self.relieving,
             "moved_bytes": self.bytes_of("moved"),
             "seconds": round(self.seconds, 3),
@@ -152,10 +152,10 @@ class Rebalance:
     def _lines(self) -> Iterator[str]:
         order = self.order
         yield f"{order.library}: {', '.join(order.places)}: wanted is {order.layout.text}"
-        whence = "left by the last one" if self.resumed else f"of {self.looked_at} looked at"
+        origin = "left by the last one" if self.resumed else f"of {self.looked_at} looked at"
         full = f", or on OSTs that are too full ({self.relieving})" if self.relieving else ""
         yield (
-            f"{len(self.found)} files ({format_bytes(self.found_bytes)}) lie otherwise{full}, {whence}; "
+            f"{len(self.found)} files ({format_bytes(self.total_bytes)}) lie otherwise{full}, {origin}; "
             f"about {_span(self.estimated_s)} ({self.estimated_by})"
         )
         if self.more:
@@ -229,14 +229,14 @@ class Rebalancer:
         # One that was found yesterday may have grown, gone or been moved since: all are looked at again.
         places = order.places if left is None else left
         excess = self._mover.excess()
-        seen = FoundFiles()
+        seen = FileSearch()
         if places:
             seen = self._mover.search(
                 places, order.at_least_bytes, order.layout, excess.keys(), may_be_gone=left is not None
             )
         result.looked_at, result.more, result.unread = seen.looked_at, seen.more, seen.unread
-        for each in seen.misplaced:
-            (result.kept if each.kept else result.found).append(each)
+        for placement in seen.misplaced:
+            (result.kept if placement.kept else result.found).append(placement)
         movable = [each for each in seen.on_full if each.kept is None]
         more = relieving(movable, excess, result.targets)
         result.relieving = len(more)
@@ -245,7 +245,7 @@ class Rebalancer:
         if journal and left is None:
             paths = [each.path for each in result.found]
             batches = [paths[at : at + _BATCH] for at in range(0, len(paths), _BATCH)]
-            journal.write(*({"do": "found", "paths": each} for each in batches), {"do": "searched"})
+            journal.write(*({"do": "found", "paths": batch} for batch in batches), {"do": "searched"})
 
     def _move_all(self, result: Rebalance, journal: MoveJournal) -> None:
         for place, file in enumerate(result.found):
@@ -283,7 +283,7 @@ class Rebalancer:
             asking.join(0.1)
         return told[0] if told else None
 
-    def _move(self, file: LaidOutFile, order: RebalanceOrder, journal: MoveJournal) -> Move:
+    def _move(self, file: FilePlacement, order: RebalanceOrder, journal: MoveJournal) -> Move:
         begun = time.monotonic()
         before = self._sum(file) if order.verify else None
         moving = time.monotonic()
@@ -305,7 +305,7 @@ class Rebalancer:
             pause -= 0.1
         return move
 
-    def _sum(self, file: LaidOutFile) -> tuple[str, str]:
+    def _sum(self, file: FilePlacement) -> tuple[str, str]:
         """The SHA-256 of a file, and its size and time of change, which tell whether it was written to."""
         limit = 60 + file.longest_bytes / SLOWEST_SUM
         stat = self._run(["stat", "--format=%s %Y %y", "--", file.path], timeout_s=60).stdout.decode()

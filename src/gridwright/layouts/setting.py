@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gridwright.errors import input_error
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import Layouts
+from gridwright.filesystems.directory_layout import number_of_targets
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
 from gridwright.spec.model import GridSpec
@@ -64,15 +66,16 @@ def set_library_layout(
     library = next(name for name in spec.libraries if str(name) == role)
     filesystem = spec.filesystem_of(library)
     kind, directory = kind_of(filesystem), str(spec.library_directory(library))
-    command = kind.layout_command(filesystem, choice.layout, directory)
-    before = kind.layout(filesystem, run, directory) if command is not None else None
-    if command is None or before is None:
+    if not isinstance(kind, Layouts):
         raise input_error(
             f"library {role} lies on {kind.title}, which has no layouts to choose",
             where=str(spec.file) if spec.file else None,
             remedy="name a library on Lustre",
         )
-    after: FileLayout | None = before
+    if not choice.stated and (targets := number_of_targets(filesystem, run)):
+        choice = replace(choice, layout=choice.layout.within(targets))
+    command = kind.layout_command(filesystem, choice.layout, directory)
+    before = after = kind.layout(filesystem, run, directory)
     if not dry_run and not before.is_as(choice.layout):
         after = kind.set_layout(filesystem, run, directory, choice.layout)
-    return LayoutChange(role, directory, before, choice, tuple(command), after or before)
+    return LayoutChange(role, directory, before, choice, tuple(command), after)

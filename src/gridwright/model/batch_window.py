@@ -64,7 +64,7 @@ class BatchWindow:
         """More cores than these in all find no job: each stream has its threads at most."""
         if self.matrix.every_node:
             return float("inf")
-        most = (max(phase.threads for phase in self._phases((each,))) for each in self.matrix.streams)
+        most = (max(phase.threads for phase in self._phases((stream,))) for stream in self.matrix.streams)
         return float(sum(most))
 
     @property
@@ -72,8 +72,8 @@ class BatchWindow:
         """Seconds below which the night cannot end on any grid: the longest stream, only computing."""
         spread = self.replay.spread
         return (1.0 - spread) * max(
-            sum(self._cpu_s(phase) / phase.threads for phase in self._phases((each,)))
-            for each in self.matrix.streams
+            sum(self._cpu_s(phase) / phase.threads for phase in self._phases((stream,)))
+            for stream in self.matrix.streams
         )
 
     @cached_property
@@ -161,12 +161,12 @@ class BatchWindow:
         return [phase for stream in streams for test in stream for phase in known[test].phases]
 
     def _bytes(self, streams: Sequence[Sequence[str]]) -> Amounts:
-        found: Amounts = {}
+        amounts: Amounts = {}
         for stream in streams:
             for test in stream:
                 for way, size in self._moved_by_test[test].items():
-                    found[way] = found.get(way, 0.0) + size
-        return found
+                    amounts[way] = amounts.get(way, 0.0) + size
+        return amounts
 
     @cached_property
     def _moved_by_test(self) -> dict[str, Amounts]:
@@ -197,12 +197,12 @@ class BatchWindow:
         """Bytes that a phase moves to and from file systems; what the page cache serves is not among them."""
         cached = phase.cached_bytes if self.replay.page_cache == "profile" else None
         factor = self._factor(phase)
-        found: Amounts = {}
+        amounts: Amounts = {}
         for library, size in phase.read_bytes.items():
-            found[library, "read"] = (size - min(size, (cached or {}).get(library, 0))) * factor
+            amounts[library, "read"] = (size - min(size, (cached or {}).get(library, 0))) * factor
         for library, size in phase.written_bytes.items():
-            found[library, "write"] = size * factor
-        return found
+            amounts[library, "write"] = size * factor
+        return amounts
 
     def _factor(self, phase: PhaseProfile) -> float:
         return 1.0 if phase.fixed else self._scaled
@@ -233,15 +233,15 @@ def critical_path(prediction: WorkloadPrediction) -> tuple[CriticalJob, ...]:
     Each begins where the one before it ends, so their waits add up to the whole night.
     """
     last = max(prediction.launches, key=lambda each: each.end_s).stream
-    chain = [each for each in prediction.launches if each.stream == last]
+    chain = [launch for launch in prediction.launches if launch.stream == last]
     return tuple(_critical(test, list(same)) for test, same in groupby(chain, key=lambda each: each.test))
 
 
 def _critical(test: str, launches: list[LaunchPrediction]) -> CriticalJob:
     waits: dict[str, float] = {}
-    for each in launches:
-        for cause, share in each.shares.items():
-            waits[cause] = waits.get(cause, 0.0) + share * each.real_s
+    for launch in launches:
+        for cause, share in launch.shares.items():
+            waits[cause] = waits.get(cause, 0.0) + share * launch.real_s
     ordered = dict(sorted(waits.items(), key=lambda item: -item[1]))
     return CriticalJob(test, len(launches), launches[0].start_s, launches[-1].end_s, ordered)
 

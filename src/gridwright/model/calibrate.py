@@ -29,7 +29,7 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
             remedy="keep one group of nodes in a copy of the spec, and measure that group alone",
         )
     group = model.alike
-    found = {each.library: each for each in _records(run)}
+    found = {record.library: record for record in _records(run)}
     measured = {
         name: rates for name in model.libraries if name in found and (rates := node_rates(found[name]))
     }
@@ -45,7 +45,7 @@ def calibrated(model: GridModel, run: LoadedRun) -> GridModel:
         for name in model.libraries
     }
     unknown = {name: why for name, why in model.unknown.items() if len(routes[name]) < len(OPERATIONS)}
-    kept = {name: each for name, each in routes.items() if name not in unknown}
+    kept = {name: route for name, route in routes.items() if name not in unknown}
     group = replace(group, routes=kept)
     if not model.spec.is_cloud:
         host = run.run.host
@@ -60,9 +60,9 @@ def node_rates(library: LibraryRecord) -> dict[Operation, float]:
         for operation in OPERATIONS
         if (
             rates := [
-                each.per_core_bytes_per_s
-                for each in _counting(library, operation)
-                if each.per_core_bytes_per_s
+                record.per_core_bytes_per_s
+                for record in _counting(library, operation)
+                if record.per_core_bytes_per_s
             ]
         )
     }
@@ -100,7 +100,7 @@ def _measured_routes(
     there = {
         other: rates for other, rates in measured.items() if model.libraries[other].filesystem == filesystem
     }
-    both = max(_both_at_once(each) for each in _records(run) if each.library in there)
+    both = max(_both_at_once(record) for record in _records(run) if record.library in there)
     best = max(rate for rates in there.values() for rate in rates.values())
     source = f"run {run.run.name}"
     routes: dict[Operation, Route] = {}

@@ -66,7 +66,7 @@ def library_chain(
         )
     shared = _shared(groups[0], groups[0].routes[library][operation], burst=burst)
     busy = Busy(groups, streams_per_node)
-    own = [_own_tightest(each, library, operation, busy, burst=burst) for each in groups]
+    own = [_own_tightest(group, library, operation, busy, burst=burst) for group in groups]
     known = [bound for bound in own if bound is not None]
     return _sorted([*shared, *([_sum(known)] if len(known) == len(groups) else [])])
 
@@ -89,7 +89,7 @@ def group_chain(
     busy = Busy(model.groups, streams_per_node)
     own = [*_own(group, route, busy, burst=burst)]
     others = [each for each in model.groups if each is not group]
-    tightest = [_own_tightest(each, library, operation, busy, burst=burst) for each in others]
+    tightest = [_own_tightest(other, library, operation, busy, burst=burst) for other in others]
     caps = [math.inf if bound is None else bound.bytes_per_s for bound in tightest]
     return _sorted(
         [
@@ -105,11 +105,11 @@ def group_chain(
 def _fair_part(whole: float, group: AlikeNodes, others: Sequence[AlikeNodes], caps: Sequence[float]) -> float:
     """What a group could take of `whole` bytes/s while others take their share, each its cap at most."""
     if whole <= 0 or any(cap <= 0 for cap in caps):
-        others = [each for each, cap in zip(others, caps, strict=True) if cap > 0]
+        others = [nodes for nodes, cap in zip(others, caps, strict=True) if cap > 0]
         caps = [cap for cap in caps if cap > 0]
     if whole <= 0 or not others:
         return whole
-    taking = [Flow(((0, 1.0),), weight=each.cores, cap=cap) for each, cap in zip(others, caps, strict=True)]
+    taking = [Flow(((0, 1.0),), weight=nodes.cores, cap=cap) for nodes, cap in zip(others, caps, strict=True)]
     return solve([whole], [Flow(((0, 1.0),), weight=group.cores), *taking]).rates[0]
 
 

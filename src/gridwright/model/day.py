@@ -86,23 +86,23 @@ class SharedResources:
         self.demands = demands
         self.resources = tuple(resource for resource, _ in found.values())
         self._index = {name: number for number, name in enumerate(found)}
-        self._parts = [nodes if each.scope == "node" else 1 for each, nodes in found.values()]
+        self._parts = [nodes if resource.scope == "node" else 1 for resource, nodes in found.values()]
         self._steady = [
             each.bytes_per_s * part for each, part in zip(self.resources, self._parts, strict=True)
         ]
         self.buckets: Mapping[int, Bucket] = {
             number: bucket
-            for number, each in enumerate(self.resources)
-            if (bucket := bucket_of(each, self._parts[number])) is not None
+            for number, resource in enumerate(self.resources)
+            if (bucket := bucket_of(resource, self._parts[number])) is not None
         }
 
     @property
     def unpublished(self) -> tuple[str, ...]:
         """Resources that burst, of which no fact says for how long: only their steady rates count."""
         return tuple(
-            each.name
-            for each in self.resources
-            if each.highest_bytes_per_s > each.bytes_per_s and each.burst_s is None
+            resource.name
+            for resource in self.resources
+            if resource.highest_bytes_per_s > resource.bytes_per_s and resource.burst_s is None
         )
 
     def until(self, start_s: float, end_s: float, busy: float, balances: Sequence[float]) -> Stretch:
@@ -155,9 +155,9 @@ class SharedResources:
             )
             for demand in self.demands
         ]
-        found = solve(capacities, flows)
-        names = ["streams" if number is None else self.resources[number].name for number in found.bound_by]
-        return list(found.rates), names
+        solution = solve(capacities, flows)
+        names = ["streams" if number is None else self.resources[number].name for number in solution.bound_by]
+        return list(solution.rates), names
 
 
 def bucket_of(resource: Resource, parts: int) -> Bucket | None:
@@ -264,7 +264,7 @@ def predict_day(model: GridModel, curve: DayCurve, streams_per_node: int | None 
         for name, asked in groups
         for operation in OPERATIONS
     )
-    return DayPrediction(model.name, curve, share, walks, all(each.holds for each in walks))
+    return DayPrediction(model.name, curve, share, walks, all(walk.holds for walk in walks))
 
 
 def _library_day(
@@ -287,13 +287,13 @@ def _library_day(
         ]
     )
     day, settled = settled_day(shared, curve)
-    short = [each for each in day if each.short]
+    short = [stretch for stretch in day if stretch.short]
     worst = min(day, key=lambda each: each.least)
     return LibraryDay(
         library,
         operation,
-        sum(each.demand * (each.end_s - each.start_s) for each in day),
-        sum(each.rate * (each.end_s - each.start_s) for each in day),
+        sum(stretch.demand * (stretch.end_s - stretch.start_s) for stretch in day),
+        sum(stretch.rate * (stretch.end_s - stretch.start_s) for stretch in day),
         sum(each.end_s - each.start_s for each in short),
         short[0].start_s if short else None,
         worst.least,
@@ -306,11 +306,11 @@ def _library_day(
 
 
 def _credits(bucket: Bucket, number: int, day: Sequence[Stretch]) -> CreditsOfDay:
-    balances = [day[-1].balances[number], *(each.balances[number] for each in day)]
+    balances = [day[-1].balances[number], *(stretch.balances[number] for stretch in day)]
     empty = [
-        each
-        for each, before in zip(day, balances, strict=False)
-        if before == 0 and each.balances[number] == 0 and each.end_s > each.start_s
+        stretch
+        for stretch, before in zip(day, balances, strict=False)
+        if before == 0 and stretch.balances[number] == 0 and stretch.end_s > stretch.start_s
     ]
     return CreditsOfDay(
         bucket.resource.name,
@@ -318,7 +318,7 @@ def _credits(bucket: Bucket, number: int, day: Sequence[Stretch]) -> CreditsOfDa
         bucket.full,
         min(balances) / bucket.full,
         balances[0] / bucket.full,
-        sum(each.end_s - each.start_s for each in empty),
+        sum(stretch.end_s - stretch.start_s for stretch in empty),
         empty[0].start_s if empty else None,
     )
 
@@ -359,7 +359,7 @@ def _repeats(buckets: Sequence[Bucket], day: Sequence[Stretch], before: Sequence
     """How many more days change every balance as this one did, each at most by what it has."""
     most = math.inf
     for number, bucket in enumerate(buckets):
-        seen = [before[number], *(each.balances[number] for each in day)]
+        seen = [before[number], *(stretch.balances[number] for stretch in day)]
         change = seen[-1] - seen[0]
         if abs(change) <= _SAME * bucket.full:
             continue

@@ -40,7 +40,7 @@ class DayCurve:
     @property
     def mean(self) -> float:
         """The part of all cores that is busy on average."""
-        return sum((each.end_s - each.start_s) * each.busy for each in self.steps) / DAY_S
+        return sum((step.end_s - step.start_s) * step.busy for step in self.steps) / DAY_S
 
 
 def day_curve(name: str, starts: Sequence[tuple[float, float]]) -> DayCurve:
@@ -132,12 +132,12 @@ def _problems(cells: Sequence[str], starts: dict[float, float]) -> Iterator[tupl
 
 
 def _seconds(text: str) -> float:
-    found = _CLOCK.fullmatch(text.strip())
-    assert found is not None  # noqa: S101 - asked for before
-    return int(found[1]) * 3600.0 + int(found[2] or 0) * 60.0
+    match = _CLOCK.fullmatch(text.strip())
+    assert match is not None  # noqa: S101 - asked for before
+    return int(match[1]) * 3600.0 + int(match[2] or 0) * 60.0
 
 
 def _part(text: str) -> float:
-    found = _PART.fullmatch(text.strip())
-    assert found is not None  # noqa: S101 - asked for before
-    return float(found[1]) / (100 if found[2] else 1)
+    match = _PART.fullmatch(text.strip())
+    assert match is not None  # noqa: S101 - asked for before
+    return float(match[1]) / (100 if match[2] else 1)

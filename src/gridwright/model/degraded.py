@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.loss import Fate, Remains
+from gridwright.filesystems.capabilities import Degradation
+from gridwright.filesystems.loss import DegradedRates, Fate
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Resource, Route
 from gridwright.model.failure_domains import FailureDomain, representative_domains
 from gridwright.model.grid import GridModel
@@ -92,13 +93,13 @@ def degraded_grid(
     libraries = tuple(
         _library(
             model,
-            each,
+            library,
             left,
-            fates[each.filesystem][0],
-            _files_part(model, each, dead, fates[each.filesystem][1]),
+            fates[library.filesystem][0],
+            _files_part(model, library, dead, fates[library.filesystem][1]),
             nodes_died=lost > 0,
         )
-        for each in whole.libraries
+        for library in whole.libraries
     )
     return DegradedGrid(
         names,
@@ -107,7 +108,7 @@ def degraded_grid(
         sum(nodes[group.name] * group.cores_per_node for group in model.groups),
         libraries,
         _holds(whole, left, libraries),
-        tuple(_why(fates, left, nothing_left=any(each.rate_part == 0 for each in remains.values()))),
+        tuple(_why(fates, left, nothing_left=any(rates.rate_part == 0 for rates in remains.values()))),
     )
 
 
@@ -124,40 +125,39 @@ def _files_part(
     return remains[library.filesystem].files_part if library.filesystem in remains else of_filesystem
 
 
-def _degraded_file_systems(model: GridModel, dead: Sequence[FailureDomain]) -> dict[str, Remains]:
+def _degraded_file_systems(model: GridModel, dead: Sequence[FailureDomain]) -> dict[str, DegradedRates]:
     """File systems with dead parts, and what each reports of its degraded state."""
-    found: dict[str, list[FailureDomain]] = {}
+    domains: dict[str, list[FailureDomain]] = {}
     for part in dead:
         if part.filesystem is not None:
-            found.setdefault(part.filesystem, []).append(part)
+            domains.setdefault(part.filesystem, []).append(part)
     return {
-        name: kind_of(model.spec.filesystems[name]).without(
-            model.spec.filesystems[name], model.contributions[name], [each.dead for each in parts]
-        )
-        for name, parts in found.items()
+        name: kind.without(filesystem, model.contributions[name], [each.dead for each in domains[name]])
+        for name, filesystem in model.spec.filesystems.items()
+        if name in domains and isinstance(kind := kind_of(filesystem), Degradation)
     }
 
 
-def _reduced(model: GridModel, remains: Mapping[str, Remains], nodes: Mapping[str, int]) -> GridModel:
+def _reduced(model: GridModel, remains: Mapping[str, DegradedRates], nodes: Mapping[str, int]) -> GridModel:
     """The grid with fewer nodes, and with file systems that deliver and hold a part of what they did.
 
     What its nodes bring stays as it is for each of them; the bill stays, as what is dead is replaced.
     """
-    parts = {name: each.rate_part for name, each in remains.items()}
-    rooms = {name: each.room for name, each in remains.items()}
+    parts = {name: rates.rate_part for name, rates in remains.items()}
+    rooms = {name: rates.room for name, rates in remains.items()}
     contributions = {name: _smaller(model, name, rooms.get(name, 1.0), nodes) for name in model.contributions}
     groups = [
         replace(
             group,
             nodes=nodes[group.name],
             contributions={
-                name: replace(each, routes=_all_narrowed(each.routes, parts.get(name, 1.0)))
-                for name, each in group.contributions.items()
+                name: replace(contribution, routes=_all_narrowed(contribution.routes, parts.get(name, 1.0)))
+                for name, contribution in group.contributions.items()
             },
             # Not those of its file systems: a run may have measured some of them.
             routes={
-                name: _all_narrowed(each, parts.get(model.libraries[name].filesystem, 1.0))
-                for name, each in group.routes.items()
+                name: _all_narrowed(route, parts.get(model.libraries[name].filesystem, 1.0))
+                for name, route in group.routes.items()
             },
         )
         for group in model.groups
@@ -203,12 +203,12 @@ def _narrowed(route: Route, part: float) -> Route:
 
 
 def _fate(
-    model: GridModel, name: str, remains: Mapping[str, Remains], nodes_dead: int
+    model: GridModel, name: str, remains: Mapping[str, DegradedRates], nodes_dead: int
 ) -> tuple[Fate, float, str]:
     """What becomes of the files of a file system, how many of them, and why."""
     if name in remains:
-        found = remains[name]
-        return found.fate, found.files_part, found.words
+        rates = remains[name]
+        return rates.fate, rates.files_part, rates.words
     if nodes_dead and model.spec.filesystems[name].is_node_local:
         part = nodes_dead / model.nodes
         if model.contributions[name].outlives_node:
@@ -226,7 +226,11 @@ def _library(
     *,
     nodes_died: bool,
 ) -> DegradedLibrary:
-    now = None if left is None else next(each for each in left.libraries if each.library == whole.library)
+    now = (
+        None
+        if left is None
+        else next(library for library in left.libraries if library.library == whole.library)
+    )
     rates = {operation: _degraded_rate(whole, now, operation) for operation in OPERATIONS}
     met = whole.met if whole.met is None else now is not None and now.met is True
     may = model.spec.requirements.availability if model.spec.requirements else Availability()
@@ -263,7 +267,7 @@ def _degraded_rate(
 
 
 def _holds(whole: Prediction, left: Prediction | None, libraries: Sequence[DegradedLibrary]) -> bool | None:
-    answers = [each.holds for each in libraries if each.holds is not None]
+    answers = [library.holds for library in libraries if library.holds is not None]
     if left is None or left.met is False:
         return None if whole.met is None and not answers else False
     return all(answers) if answers or left.met is not None else None
@@ -280,4 +284,4 @@ def _why(
     if left is None:
         return [*reasons, "no node is left to run jobs"]
     told = {"cores-short"} if nothing_left else {"cores-short", "capacity-short", "short-together"}
-    return reasons + [each.text for each in left.findings if each.name in told]
+    return reasons + [finding.text for finding in left.findings if finding.name in told]

@@ -28,7 +28,7 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
         "cores": prediction.cores,
         "streams_per_node": prediction.streams_per_node,
         "groups": [asdict(group) for group in prediction.groups],
-        "libraries": [_library(each) for each in prediction.libraries],
+        "libraries": [_library(library) for library in prediction.libraries],
         "layouts": layouts_document(prediction),
         "together": _together(prediction.together) if prediction.together else None,
         "services": [asdict(service) for service in prediction.services],
@@ -48,20 +48,20 @@ def layouts_document(prediction: Prediction) -> dict[str, Any]:
         name: {
             "components": [
                 {
-                    "start": each.start,
-                    "end": each.end,
-                    "stripe_count": each.stripe_count,
-                    "stripe_bytes": each.stripe_bytes,
-                    "pool": each.pool,
-                    "on_metadata_server": each.on_metadata_server,
+                    "start": component.start,
+                    "end": component.end,
+                    "stripe_count": component.stripe_count,
+                    "stripe_bytes": component.stripe_bytes,
+                    "pool": component.pool,
+                    "on_metadata_server": component.on_metadata_server,
                 }
-                for each in layout.choice.layout.components
+                for component in layout.choice.layout.components
             ],
             "reason": layout.choice.reason,
             "stated": layout.choice.stated,
             "streams": layout.streams,
             "targets": layout.targets,
-            "placed": [asdict(each) for each in layout.placed],
+            "placed": [asdict(rates) for rates in layout.placed],
             "at_once": asdict(layout.at_once) if layout.at_once else None,
             "uneven_space": asdict(layout.uneven) if layout.uneven else None,
         }
@@ -78,8 +78,8 @@ def _library(library: LibraryPrediction) -> dict[str, Any]:
         "answer": library.answer,
         **{operation: _rates(library.rates[operation]) for operation in OPERATIONS},
         "groups": [
-            {"group": name, **{operation: _rates(found[operation]) for operation in OPERATIONS}}
-            for name, found in library.groups.items()
+            {"group": name, **{operation: _rates(group[operation]) for operation in OPERATIONS}}
+            for name, group in library.groups.items()
         ],
     }
 

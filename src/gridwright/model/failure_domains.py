@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import Degradation
 from gridwright.filesystems.loss import DeadPart, Sort
 from gridwright.model.grid import GridModel
 
@@ -38,12 +39,12 @@ def failure_domains(model: GridModel) -> Mapping[str, FailureDomain]:
 
     Only file systems of libraries count: nobody misses another one.
     """
-    found: dict[str, list[FailureDomain]] = {}
+    domains: dict[str, list[FailureDomain]] = {}
     for part in _all_parts(model):
-        found.setdefault(_short(part), []).append(part)
+        domains.setdefault(_short(part), []).append(part)
         if part.filesystem is not None:
-            found.setdefault(part.name, []).append(part)
-    return {name: parts[0] for name, parts in found.items() if len(parts) == 1}
+            domains.setdefault(part.name, []).append(part)
+    return {name: parts[0] for name, parts in domains.items() if len(parts) == 1}
 
 
 def representative_domains(model: GridModel) -> list[FailureDomain]:
@@ -69,7 +70,7 @@ def _unknown(name: str, known: Mapping[str, FailureDomain]) -> Problem:
     for short, part in known.items():
         if short == _short(part) or _short(part) not in known:
             roles.setdefault((part.filesystem, part.role), []).append(short)
-    has = ", ".join(each[0] if len(each) == 1 else f"{each[0]} to {each[-1]}" for each in roles.values())
+    has = ", ".join(role[0] if len(role) == 1 else f"{role[0]} to {role[-1]}" for role in roles.values())
     return Problem(
         f"the grid has no server, target or node {name!r} of which anything is known",
         "--without",
@@ -84,9 +85,10 @@ def _short(part: FailureDomain) -> str:
 def _all_parts(model: GridModel) -> Iterator[FailureDomain]:
     used = {library.filesystem for library in model.libraries.values()}
     for name, filesystem in model.spec.filesystems.items():
-        if name not in used:
+        kind = kind_of(filesystem)
+        if name not in used or not isinstance(kind, Degradation):
             continue
-        for group in kind_of(filesystem).parts(filesystem, model.contributions[name]):
+        for group in kind.parts(filesystem, model.contributions[name]):
             for number, short in enumerate(group.names, 1):
                 yield FailureDomain(f"{name}.{short}", group.sort, name, group.role, number)
     for name, nodes in model.spec.nodes.items():

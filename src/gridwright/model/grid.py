@@ -94,25 +94,25 @@ def check_against_catalogue(spec: GridSpec, catalog: Catalog | None = None) -> N
     ]
     pricing_provider(spec).report_not_offered(site)
     pricing_provider(spec).report_too_many_volumes(site)
-    found: dict[str, Contribution] = {}
+    contributions: dict[str, Contribution] = {}
     for group, instance in types:
         if instance is not None:
             site.nodes = ComputeNodes(group.count, instance.cores, instance.memory_bytes, instance)
             site.instance_usd_per_hour(instance.name, "region")
-            found = _contribute(site)
+            contributions = _contribute(site)
     if not any(instance for _, instance in types):
         # Disks of a node that is not known cannot be judged.
-        found = _contribute(site, node_local=False)
-    report_layouts(site, found)
+        contributions = _contribute(site, node_local=False)
+    report_layouts(site, contributions)
     site.raise_problems()
 
 
 def _contribute(site: Site, *, node_local: bool = True) -> dict[str, Contribution]:
     """What each file system brings to the nodes that the site is at."""
     return {
-        name: kind_of(each).contribute(name, each, site)
-        for name, each in site.spec.filesystems.items()
-        if node_local or not each.is_node_local
+        name: kind_of(filesystem).contribute(name, filesystem, site)
+        for name, filesystem in site.spec.filesystems.items()
+        if node_local or not filesystem.is_node_local
     }
 
 
@@ -145,12 +145,12 @@ def grid_model(
     layouts = layouts_of(spec, groups, contributions)
     return GridModel(
         spec,
-        tuple(apply_layouts(each, spec, layouts) for each in groups),
+        tuple(apply_layouts(group, spec, layouts) for group in groups),
         {name: each.unknown for name, each in of_library.items() if each.unknown},
         contributions,
         (
             *costs,
-            *(cost for each in contributions.values() for cost in each.costs),
+            *(cost for contribution in contributions.values() for cost in contribution.costs),
             *pricing_provider(spec).costs_beside(spec, site.catalog),
         ),
         _doubts(site, [nodes.instance for _, nodes in known if nodes.instance is not None]),
@@ -162,22 +162,23 @@ def _group(
     site: Site, name: str, nodes: ComputeNodes, space: Mapping[str, tuple[TargetSpace, ...]]
 ) -> AlikeNodes:
     site.nodes = nodes
-    found = with_space(site, _contribute(site), space)
+    contributions = with_space(site, _contribute(site), space)
     if len(site.spec.nodes) > 1:
-        found = {
+        contributions = {
             filesystem: replace(
-                each, routes={operation: of_group(name, route) for operation, route in each.routes.items()}
+                contribution,
+                routes={operation: of_group(name, route) for operation, route in contribution.routes.items()},
             )
-            for filesystem, each in found.items()
+            for filesystem, contribution in contributions.items()
         }
-    of_library = {str(lib): found[library.filesystem] for lib, library in site.spec.libraries.items()}
+    of_library = {str(lib): contributions[library.filesystem] for lib, library in site.spec.libraries.items()}
     return AlikeNodes(
         name,
         nodes.count,
         nodes.cores,
         nodes.memory_bytes,
         nodes.instance,
-        found,
+        contributions,
         {library: each.routes for library, each in of_library.items() if not each.unknown},
     )
 
@@ -195,7 +196,7 @@ def _of_all(spec: GridSpec, groups: tuple[AlikeNodes, ...]) -> dict[str, Contrib
             found[name] = replace(
                 one,
                 costs=(*one.costs, *more.costs),
-                capacity_bytes=None if None in capacities else sum(each or 0 for each in capacities),
+                capacity_bytes=None if None in capacities else sum(capacity or 0 for capacity in capacities),
                 outlives_node=one.outlives_node and more.outlives_node,
                 unknown=one.unknown or more.unknown,
             )
@@ -233,7 +234,7 @@ def node_prices(spec: GridSpec, catalog: Catalog | None = None) -> dict[str, flo
 def _doubts(site: Site, instances: Sequence[InstanceType]) -> tuple[Finding, ...]:
     if not instances:
         return ()
-    alike = list({each.name: each for each in instances}.values())
+    alike = list({instance.name: instance for instance in instances}.values())
     basis = price_basis(site.catalog, alike[0].provider, site.region, alike)
     return (
         *estimate_findings(basis, site.region),
@@ -264,7 +265,7 @@ def price_findings(model: GridModel) -> list[Finding]:
     if not lines:
         return []
     region = f" in {model.spec.region}" if model.spec.region else ""
-    services = any(each.service for each in model.contributions.values())
+    services = any(contribution.service for contribution in model.contributions.values())
     stated = "; or write price: or storage_price: of a managed file system" if services else ""
     return [
         Finding(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.allocation import TargetSpace, candidates
+from gridwright.filesystems.capabilities import Layouts
 from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
 from gridwright.filesystems.placements import spread
 from gridwright.filesystems.resources import Contribution, Operation, Route, striped
@@ -74,7 +75,7 @@ def choose(streams: Streams, targets: Targets, at_least: int = 1, beside: str = 
     Large files have `at_least` so many stripes (below 1: all), for the sake of the libraries `beside`.
     """
     middle, large = (_smallest(streams, targets, files) for files in (_MIDDLE_FILES, 1))
-    useful = next((each for each in widths(targets.count) if each >= streams.useful_stripes), ALL)
+    useful = next((width for width in widths(targets.count) if width >= streams.useful_stripes), ALL)
     wide = ALL if large is None or ALL in (useful, at_least) else max(large, useful, at_least)
     layout = _layout(targets, ((SMALL_FILE, 1), (LARGE_FILE, middle or ALL), (None, wide)))
     need = f"{streams.count} stream{'s'[: streams.count != 1]} of {format_rate(streams.required_bytes_per_s)}"
@@ -151,7 +152,8 @@ def no_wider(layout: FileLayout, targets: int) -> FileLayout:
     return replace(
         layout,
         components=tuple(
-            replace(each, stripe_count=min(each.stripe_count, targets)) for each in layout.components
+            replace(component, stripe_count=min(component.stripe_count, targets))
+            for component in layout.components
         ),
     )
 
@@ -164,13 +166,13 @@ def layouts_of(
     `contributions` has what is known of the file systems; where one is to be chosen and nothing is known,
     it is the advised one. Chosen ones are as wide as it takes for all libraries that are busy at once.
     """
-    found: dict[str, LayoutChoice] = {}
+    choices: dict[str, LayoutChoice] = {}
     for name, library in _with_layouts(spec).items():
         there = contributions.get(library.filesystem)
         choice = _stated(spec, library) or _chosen(spec, library, there, groups)
         if choice is not None:
-            found[name] = choice
-    return _wide_enough(spec, found, contributions, groups) if groups else found
+            choices[name] = choice
+    return _wide_enough(spec, choices, contributions, groups) if groups else choices
 
 
 def _wide_enough(
@@ -185,20 +187,20 @@ def _wide_enough(
     can be wider.
     """
     found = dict(layouts)
-    libraries = {str(name): each for name, each in spec.libraries.items()}
+    libraries = {str(name): library for name, library in spec.libraries.items()}
     needed = peak_factor_of(spec).value * (1 + margin_of("server").p90)
     for first in shared_targets(libraries, layouts, contributions, groups):
         sharing = first
         while len(sharing.libraries) > 1 and sharing.smallest_share < needed:
             narrow = [
-                each
-                for each in sharing.libraries
-                if 0 < each.stripes < first.targets.targets and not found[each.library].stated
+                library
+                for library in sharing.libraries
+                if 0 < library.stripes < first.targets.targets and not found[library.library].stated
             ]
             if not narrow:
                 break
             one = max(narrow, key=lambda each: each.bytes_per_s / each.stripes)
-            others = " and ".join(each.library for each in sharing.libraries if each is not one)
+            others = " and ".join(library.library for library in sharing.libraries if library is not one)
             wider = _chosen(
                 spec, libraries[one.library], first.targets, groups, 2 * one.stripes, beside=others
             )
@@ -271,7 +273,8 @@ def _with_layouts(spec: GridSpec) -> dict[str, Library]:
 
 def _stated(spec: GridSpec, library: Library) -> LayoutChoice | None:
     filesystem = spec.filesystems[library.filesystem]
-    layout = kind_of(filesystem).stated_layout(filesystem, library)
+    kind = kind_of(filesystem)
+    layout = kind.stated_layout(filesystem, library) if isinstance(kind, Layouts) else None
     if layout is None:
         return None
     what = "the library's layout" if library.layout else f"stripe_count of {library.filesystem}"
@@ -296,9 +299,10 @@ def _chosen(
         of = Targets(targets, min(rates.values()), there.space if there else None)
         return choose(streams, of, ALL if at_least >= targets else at_least, beside)
     filesystem = spec.filesystems[library.filesystem]
-    advised = kind_of(filesystem).advised_layout(filesystem)
-    if advised is None:
+    kind = kind_of(filesystem)
+    if not isinstance(kind, Layouts):
         return None
+    advised = kind.default_layout(filesystem)
     why = "nothing is required of the library" if targets and rates else "nothing is known of its OSTs"
     reason = f"{why}, so it has what is advised for files of all sizes"
     return LayoutChoice(no_wider(advised, targets), reason, stated=False)
@@ -329,8 +333,8 @@ def report_layouts(site: Site, contributions: Mapping[str, Contribution]) -> Non
         choice = _stated(site.spec, library)
         if choice is None:
             continue
-        filesystem = site.spec.filesystems[library.filesystem]
-        for problem in kind_of(filesystem).layout_problems(choice.layout):
+        kind = kind_of(site.spec.filesystems[library.filesystem])
+        for problem in kind.layout_problems(choice.layout) if isinstance(kind, Layouts) else ():
             path = _path(name, library, problem.component, problem.field)
             site.report(path, problem.what, problem.remedy)
         there = contributions.get(library.filesystem)
@@ -349,11 +353,11 @@ def _path(name: str, library: Library, component: int | None, field: str) -> tup
 
 def _report_wide(site: Site, name: str, library: Library, layout: FileLayout, targets: int) -> None:
     """Note every part of a layout that is wider than the targets there are, where their number is known."""
-    for place, each in enumerate(layout.components):
-        if 0 < targets < each.stripe_count:
+    for place, component in enumerate(layout.components):
+        if 0 < targets < component.stripe_count:
             site.report(
                 _path(name, library, place, "stripes"),
-                f"files are to have {each.stripe_count} stripes, and {library.filesystem} has "
+                f"files are to have {component.stripe_count} stripes, and {library.filesystem} has "
                 f"{targets} OST{'s'[: targets != 1]}",
                 f"write {targets}, or -1 for all",
             )

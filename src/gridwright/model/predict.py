@@ -78,18 +78,20 @@ class _Cost:
 
 def services(model: GridModel, streams_per_node: int | None) -> Iterator[ServicePrediction]:
     """What each managed file system of the grid gives, that is known at all."""
-    for name, found in model.contributions.items():
-        if found.service is not None and all(each in found.routes for each in OPERATIONS):
-            yield _service(model, name, found, found.service, streams_per_node)
+    for name, contribution in model.contributions.items():
+        if contribution.service is not None and all(
+            operation in contribution.routes for operation in OPERATIONS
+        ):
+            yield _service(model, name, contribution, contribution.service, streams_per_node)
 
 
 def _service(
-    model: GridModel, name: str, found: Contribution, terms: ServiceTerms, streams_per_node: int | None
+    model: GridModel, name: str, contribution: Contribution, terms: ServiceTerms, streams_per_node: int | None
 ) -> ServicePrediction:
-    prices = [cost.usd_per_hour for cost in found.costs]
-    alone = _of_service(found.routes)
+    prices = [cost.usd_per_hour for cost in contribution.costs]
+    alone = _of_service(contribution.routes)
     clients = [Clients(group.contributions[name].routes, group.nodes) for group in model.groups]
-    each_alone = [_services_rates([replace(each, nodes=1)], terms.reads) for each in clients]
+    each_alone = [_services_rates([replace(client, nodes=1)], terms.reads) for client in clients]
     streams = sum(group.streams(streams_per_node) * group.nodes for group in model.groups)
     return ServicePrediction(
         filesystem=name,
@@ -133,10 +135,10 @@ def mix(clients: Sequence[Clients], reads: float) -> MixedRates:
     parts: dict[Operation, float] = {"read": reads, "write": 1 - reads}
 
     def passes(cost: _Cost) -> float:
-        taken = sum(parts[each] * cost.taken.get(each, 0.0) for each in OPERATIONS)
+        taken = sum(parts[operation] * cost.taken.get(operation, 0.0) for operation in OPERATIONS)
         return cost.bytes_per_s / taken if taken else float("inf")
 
-    found = [_costs(each) for each in clients]
+    found = [_costs(client) for client in clients]
     limits = [(passes(cost), cost.resource.name) for cost in found[0] if cost.resource.scope == "grid"]
     own = [
         min(
@@ -198,7 +200,7 @@ def missed(model: GridModel) -> Iterator[Finding]:
     if model.spec.requirements is not None:
         yield from _size(model, model.spec.requirements)
         for instance in {
-            each.instance.name: each.instance for each in model.groups if each.instance
+            group.instance.name: group.instance for group in model.groups if group.instance
         }.values():
             yield from _kind_of_nodes(instance, model.spec.requirements)
         yield from _losses(model, model.spec.requirements.availability)
@@ -293,11 +295,11 @@ def placed_layouts(model: GridModel, streams_per_node: int | None) -> dict[str, 
     """The layout of every library that has one, with so many streams a node: one per core by default."""
     streams = sum(group.streams(streams_per_node) * group.nodes for group in model.groups)
     sharing = {
-        each.library: shared
+        library.library: shared
         for shared in shared_targets(
             model.libraries, model.layouts, model.contributions, model.groups, streams_per_node
         )
-        for each in shared.libraries
+        for library in shared.libraries
         if len(shared.libraries) > 1
     }
     found = {}
@@ -311,11 +313,11 @@ def placed_layouts(model: GridModel, streams_per_node: int | None) -> dict[str, 
 
 
 def _at_once(model: GridModel, name: str, shared: SharedTargets, alone: PlacedRates) -> AtOnce:
-    own = next(each for each in shared.libraries if each.library == name)
+    own = next(library for library in shared.libraries if library.library == name)
     share = min(shared.smallest_share, 1.0)
     return AtOnce(
-        tuple(each.library for each in shared.libraries),
-        sum(each.streams for each in shared.libraries),
+        tuple(library.library for library in shared.libraries),
+        sum(library.streams for library in shared.libraries),
         share,
         peak_factor_of(model.spec).value,
         min(alone.floor_bytes_per_s, share * own.streams * own.bytes_per_s),
@@ -384,9 +386,9 @@ def predict(model: GridModel, streams_per_node: int | None = None) -> Prediction
         tuple(services(model, streams_per_node)),
         tuple(
             GroupSize(
-                each.name, each.nodes, each.cores_per_node, each.instance.name if each.instance else None
+                group.name, group.nodes, group.cores_per_node, group.instance.name if group.instance else None
             )
-            for each in model.groups
+            for group in model.groups
         ),
         placed_layouts(model, streams_per_node),
     )
@@ -427,7 +429,7 @@ def _met(
     short: tuple[Finding, ...],
     together: Together | None,
 ) -> bool | None:
-    answers = [each.met for each in libraries if each.met is not None]
+    answers = [library.met for library in libraries if library.met is not None]
     if together is not None:
         answers.append(together.met)
     answers += [False] * len(short)
@@ -441,7 +443,7 @@ def _answer(
     libraries: tuple[LibraryPrediction, ...], short: tuple[Finding, ...], together: Together | None
 ) -> Answer:
     """The answer to all requirements; what is no rate has no margin."""
-    answers = [each.answer for each in libraries if each.answer is not None]
+    answers = [library.answer for library in libraries if library.answer is not None]
     if together is not None:
         answers.append(together.answer)
     return "no" if short else worst(answers)
@@ -545,7 +547,7 @@ def all_together(model: GridModel) -> Together | None:
 def _placed_share(model: GridModel, operation: Operation) -> float:
     """The least part of what libraries require that targets carry in 95 % of placements of large files."""
     sharing = shared_targets(model.libraries, model.layouts, model.contributions, model.groups)
-    return min((margin_of("server").low(each.share(operation)) for each in sharing), default=1.0)
+    return min((margin_of("server").low(targets.share(operation)) for targets in sharing), default=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,7 +567,9 @@ def _shared(
 
     `band` makes of the capacity of a resource what it may be.
     """
-    found = {use.resource.name: (use.resource, each.group) for each in demands for use in each.route.uses}
+    found = {
+        use.resource.name: (use.resource, demand.group) for demand in demands for use in demand.route.uses
+    }
     resources = [resource for resource, _ in found.values()]
     index = {name: number for number, name in enumerate(found)}
     capacities = [
@@ -580,14 +584,14 @@ def _shared(
             return 0.0, Bound(resource.name, resource.what, 0.0, resource.source, resource.nature)
     flows = [
         Flow(
-            tuple((index[use.resource.name], use.coefficient) for use in each.route.uses),
-            weight=each.bytes_per_s,
-            cap=each.bytes_per_s,
+            tuple((index[use.resource.name], use.coefficient) for use in demand.route.uses),
+            weight=demand.bytes_per_s,
+            cap=demand.bytes_per_s,
         )
-        for each in demands
+        for demand in demands
     ]
     solution = solve(capacities, flows)
-    shares = [rate / each.bytes_per_s for rate, each in zip(solution.rates, demands, strict=True)]
+    shares = [rate / demand.bytes_per_s for rate, demand in zip(solution.rates, demands, strict=True)]
     worst = min(range(len(shares)), key=shares.__getitem__)
     binding = solution.bound_by[worst]
     if binding is None:

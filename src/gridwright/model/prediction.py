@@ -102,8 +102,8 @@ class Rates:
         def widens(at: int) -> bool:
             sure = self.chain[at].margin
             others = [*self.chain[:at], *self.chain[at + 1 :]]
-            lows = [sure.low(self.chain[at].bytes_per_s), *(each.low_bytes_per_s for each in others)]
-            highs = [sure.high(self.chain[at].bytes_per_s), *(each.high_bytes_per_s for each in others)]
+            lows = [sure.low(self.chain[at].bytes_per_s), *(other.low_bytes_per_s for other in others)]
+            highs = [sure.high(self.chain[at].bytes_per_s), *(other.high_bytes_per_s for other in others)]
             return min(lows) > low or min(highs) < high
 
         return tuple(bound for at, bound in enumerate(self.chain) if bound.doubts and widens(at))
@@ -138,7 +138,7 @@ class LibraryPrediction:
     @property
     def answer(self) -> Answer | None:
         """Whether its requirement is met, with the margin of error; None where nothing is required."""
-        found = [answer for each in self.rates if (answer := self.answer_of(each)) is not None]
+        found = [answer for rate in self.rates if (answer := self.answer_of(rate)) is not None]
         return worst(found) if found else None
 
     def answer_of(self, operation: Operation) -> Answer | None:
@@ -146,7 +146,7 @@ class LibraryPrediction:
         required = self.requires_bytes_per_s_per_core
         if required is None:
             return None
-        judged = [each[operation] for each in self.groups.values()] or [self.rates[operation]]
+        judged = [group[operation] for group in self.groups.values()] or [self.rates[operation]]
         return worst(rates.answer(required) for rates in judged)
 
 

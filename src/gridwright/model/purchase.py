@@ -43,16 +43,16 @@ def _bought(costs: Sequence[Cost], option: PurchaseOption) -> Purchase | None:
         if cost.usd_per_hour is None:
             return None
         whole += cost.usd_per_hour
-        found = known.get(cost.instance)
-        factor = found.factors.get(option) if found else None
-        if found is None or factor is None or (option == "spot" and not cost.may_be_spot):
+        factors = known.get(cost.instance)
+        factor = factors.factors.get(option) if factors else None
+        if factors is None or factor is None or (option == "spot" and not cost.may_be_spot):
             total += cost.usd_per_hour
             if cost.instance:
                 left[cost.instance] = None
             continue
         total += cost.usd_per_hour * factor
-        counted[cost.instance] = f"{cost.instance} {found.spot_interrupted or 'not told'}"
-        sources[str(found.source)] = None
+        counted[cost.instance] = f"{cost.instance} {factors.spot_interrupted or 'not told'}"
+        sources[str(factors.source)] = None
     if not counted:
         return None
     interrupted = tuple(counted.values()) if option == "spot" else ()

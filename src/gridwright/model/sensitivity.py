@@ -56,7 +56,7 @@ class InputEffect:
     @property
     def strongest(self) -> float:
         """The largest change of any library's rate."""
-        return max((max(abs(each.less), abs(each.more)) for each in self.effects), default=0.0)
+        return max((max(abs(effect.less), abs(effect.more)) for effect in self.effects), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,11 @@ def sensitivity(model: GridModel, change: float, streams_per_node: int | None = 
 
 def _inputs(model: GridModel, *, fixed_streams: bool) -> Iterator[_Input]:
     """Every capacity on the way of a library, the limit of a stream, and the number of nodes and cores."""
-    found: dict[str, Resource] = {}
+    resources: dict[str, Resource] = {}
     for route in _all_routes(model):
         for use in route.uses:
-            found.setdefault(use.resource.name, use.resource)
-    for name, resource in found.items():
+            resources.setdefault(use.resource.name, use.resource)
+    for name, resource in resources.items():
         yield _Input(
             name,
             resource.what,
@@ -157,7 +157,7 @@ def _inputs(model: GridModel, *, fixed_streams: bool) -> Iterator[_Input]:
         "physical cores of each node",
         model.cores / model.nodes,
         "cores",
-        "; ".join(dict.fromkeys(str(each.instance.source) for each in model.groups if each.instance))
+        "; ".join(dict.fromkeys(str(group.instance.source) for group in model.groups if group.instance))
         or "the grid spec",
         lambda factor, each: 1 / factor,
         # With a stream on each core, wider nodes have more streams.
@@ -188,8 +188,8 @@ def _scaled(model: GridModel, factor: Factor, stream: float = 1.0) -> GridModel:
         replace(
             group,
             routes={
-                name: {operation: scaled(route) for operation, route in each.items()}
-                for name, each in group.routes.items()
+                name: {operation: scaled(route) for operation, route in route.items()}
+                for name, route in group.routes.items()
             },
         )
         for group in model.groups

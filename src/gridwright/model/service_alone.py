@@ -15,20 +15,20 @@ def limits_of_service(model: GridModel, filesystem: str) -> dict[Operation, list
 
     Raises GridwrightError for a file system of which nothing is known.
     """
-    found = model.contributions[filesystem]
-    if found.unknown or not found.routes:
+    contribution = model.contributions[filesystem]
+    if contribution.unknown or not contribution.routes:
         raise GridwrightError(
             problem_at(
                 model.spec,
                 ("filesystems", filesystem),
-                f"rates of {filesystem} cannot be predicted: {found.unknown or 'none is on file'}",
+                f"rates of {filesystem} cannot be predicted: {contribution.unknown or 'none is on file'}",
                 "Write a capacity and a throughput that are on offer",
             )
         )
     return {
         operation: [
             NodeLimit(_what(use), use.resource.bytes_per_s / use.coefficient, use.resource.source)
-            for use in found.routes[operation].uses
+            for use in contribution.routes[operation].uses
             if use.resource.scope == "grid"
         ]
         for operation in OPERATIONS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Operation
-from gridwright.filesystems.shared_placements import LibraryStreams, asked_of_fullest
+from gridwright.filesystems.shared_placements import LibraryStreams, load_of_fullest
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.spec.library import Library
 
@@ -22,7 +22,7 @@ class SharedTargets:
 
     def share(self, operation: Operation) -> float:
         """The part of what all require that targets carry in 95 % of placements; above 1 they have more."""
-        asked = asked_of_fullest(self.libraries, self.targets.targets, self.targets.space)
+        asked = load_of_fullest(self.libraries, self.targets.targets, self.targets.space)
         return self.targets.target_bytes_per_s[operation] / asked
 
     def with_stripes(self, library: str, stripes: int) -> SharedTargets:

@@ -33,6 +33,7 @@ from gridwright.model.simulate import (
 from gridwright.model.workload_figures import CPU, WorkloadPrediction, figures
 from gridwright.runs.profiles import LaunchProfile, PhaseProfile, Profiles, parse_profiles
 from gridwright.spec.model import LibraryName
+from gridwright.units import counted
 
 PageCache = Literal["profile", "none"]
 _DEFAULT = "profiles.json"
@@ -119,13 +120,13 @@ def simulate_workload(
     runs = _assigned(plan.tests, variants[spread], replay.seed)
     used, numbers = _used_variants(runs)
     outcome = simulate(
-        plan.scenario([each.profile for each in used], numbers),
+        plan.scenario([variant.profile for variant in used], numbers),
         tolerance=replay.tolerance,
     )
     return figures(
         outcome,
         tests=plan.tests,
-        cpu_s=[each.cpu_s for each in runs],
+        cpu_s=[run.cpu_s for run in runs],
         classes={test: profile.class_ for test, profile in chosen.items()},
         resources=plan.names,
         assumptions=_assumptions(profiles, replay, factor),
@@ -169,7 +170,7 @@ class WorkloadEnds:
             used, numbers = _used_variants(runs)
             rest = iter(numbers)
             streams = [list(islice(rest, len(stream))) for _, stream in plan.placed]
-            self._nights[key] = Nights([each.profile for each in used], streams)
+            self._nights[key] = Nights([variant.profile for variant in used], streams)
         return self._nights[key]
 
     @cached_property
@@ -211,27 +212,27 @@ def _variants(
 ) -> dict[str, list[_Variant]]:
     """The launches of each test: pairs that differ from the profile by as much up as down."""
     random = Random(replay.seed)  # noqa: S311 - no secret
-    found: dict[str, list[_Variant]] = {}
+    variants: dict[str, list[_Variant]] = {}
     for test, profile in chosen.items():
-        found[test] = []
+        variants[test] = []
         for _ in range(_PAIRS if spread else 1):
             by = [random.uniform(-spread, spread) for _ in profile.phases]
             for sign in (1, -1) if spread else (1,):
                 grown = [1.0 if phase.fixed else factor for phase in profile.phases]
                 factors = tuple(each * (1.0 + sign * one) for each, one in zip(grown, by, strict=True))
-                found[test].append(_Variant(profile, factors, replay))
-    return found
+                variants[test].append(_Variant(profile, factors, replay))
+    return variants
 
 
 def _used_variants(runs: Sequence[_Variant]) -> tuple[list[_Variant], list[int]]:
     """Those that run, each once, and for each launch the number of its variant among them."""
     numbers: dict[int, int] = {}
     used: list[_Variant] = []
-    for each in runs:
-        if id(each) not in numbers:
-            numbers[id(each)] = len(used)
-            used.append(each)
-    return used, [numbers[id(each)] for each in runs]
+    for run in runs:
+        if id(run) not in numbers:
+            numbers[id(run)] = len(used)
+            used.append(run)
+    return used, [numbers[id(variant)] for variant in runs]
 
 
 def _assigned(tests: Iterable[str], variants: Mapping[str, list[_Variant]], seed: int) -> list[_Variant]:
@@ -314,7 +315,7 @@ def _phase(phase: PhaseProfile, factor: float, replay: Replay) -> Phase:
         activities.append(Activity(_kind(library, "read"), missed * factor))
     for library, size in phase.written_bytes.items():
         activities.append(Activity(_kind(library, "write"), size * factor))
-    return tuple(each for each in activities if each.amount > _NOTHING)
+    return tuple(activity for activity in activities if activity.amount > _NOTHING)
 
 
 def _used_libraries(profiles: Mapping[str, LaunchProfile]) -> Mapping[LibraryName, str]:
@@ -351,8 +352,8 @@ def _assumptions(profiles: Profiles, replay: Replay, factor: float) -> tuple[str
     host = profiles.host
     found = [
         f"profiles: {profiles.run}, recorded {profiles.recorded[:10]} on {host.cpu_model} "
-        f"({host.physical_cores} cores), scale {profiles.scale}, {profiles.streams} stream"
-        f"{'s' if profiles.streams != 1 else ''}",
+        f"({host.physical_cores} cores), scale {profiles.scale}, "
+        f"{counted(profiles.streams, 'stream')}",
         f"a core is {replay.cpu_speed:g} times as fast as there",
         "within a phase of a launch, computing, reading and writing overlap; phases follow each other",
         f"launches differ by up to {replay.spread:.0%} in what they do, so that they do not run in step",

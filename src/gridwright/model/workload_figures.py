@@ -153,13 +153,13 @@ def _launch(launch: SimulatedLaunch, test: str, cpu_s: float) -> LaunchPredictio
 
 
 def _test(test: str, class_: str, launches: Sequence[LaunchPrediction]) -> TestPrediction:
-    ratios = [each.ratio for each in launches if each.ratio is not None]
+    ratios = [launch.ratio for launch in launches if launch.ratio is not None]
     return TestPrediction(
         test=test,
         class_=class_,
         launches=len(launches),
-        real_s=statistics.fmean(each.real_s for each in launches),
-        cpu_s=statistics.fmean(each.cpu_s for each in launches),
+        real_s=statistics.fmean(launch.real_s for launch in launches),
+        cpu_s=statistics.fmean(launch.cpu_s for launch in launches),
         ratio=statistics.fmean(ratios) if ratios else None,
         bound_by=_largest(_shares(launches)),
     )
@@ -167,7 +167,7 @@ def _test(test: str, class_: str, launches: Sequence[LaunchPrediction]) -> TestP
 
 def _shares(launches: Sequence[LaunchPrediction]) -> dict[str, float]:
     """The real time of launches by cause."""
-    real = sum(each.real_s for each in launches)
+    real = sum(prediction.real_s for prediction in launches)
     found: dict[str, float] = {}
     for launch in launches:
         for cause, share in launch.shares.items():

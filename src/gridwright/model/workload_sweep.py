@@ -40,10 +40,10 @@ class SimulatedSteps:
         self._predictions[streams] = prediction
         return predicted_step(prediction, self.rule, streams=streams, attempt=attempt)
 
-    def said_of(self, streams: int | None) -> tuple[list[FindingRecord], list[str]]:
+    def findings_of(self, streams: int | None) -> tuple[list[FindingRecord], list[str]]:
         """Findings and assumptions of the step with so many streams, or of the first."""
         prediction = self._predictions[streams or 1]
-        findings = [FindingRecord.model_validate(asdict(each)) for each in prediction.findings]
+        findings = [FindingRecord.model_validate(asdict(finding)) for finding in prediction.findings]
         margin = margin_of("workload")
         said = (
             f"margin of error of CPU/real: {margin.p90:.0%}, not exceeded on nine in ten of {margin.count} "
@@ -58,7 +58,9 @@ def predicted_step(
     """What a predicted run amounts to as a step."""
     number = len(prediction.launches)
     tests = {
-        test: judged_ratio((each.cpu_s, each.real_s) for each in prediction.launches if each.test == test)
+        test: judged_ratio(
+            (launch.cpu_s, launch.real_s) for launch in prediction.launches if launch.test == test
+        )
         for test in rule.tests
     }
     return SweepStep(
@@ -68,7 +70,7 @@ def predicted_step(
         launches=number,
         wall_s=prediction.elapsed_s,
         real_s_mean=prediction.real_s / number if number else None,
-        ratio=judged_ratio((each.cpu_s, each.real_s) for each in prediction.launches),
+        ratio=judged_ratio((launch.cpu_s, launch.real_s) for launch in prediction.launches),
         tests={test: ratio for test, ratio in tests.items() if ratio is not None},
         shares=dict(prediction.shares),
         resources={name: share for name, share in prediction.resources.items() if name is not None},

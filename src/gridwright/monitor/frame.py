@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from gridwright.monitor.job_rows import JobLoad, job_rows
@@ -33,6 +33,7 @@ from gridwright.monitor.served_rows import (
     recovery_rows,
     served_job_rows,
     serves_only,
+    unreached,
 )
 from gridwright.monitor.user_rows import UserLoad, user_rows
 
@@ -64,8 +65,13 @@ class Frame:
 
     @property
     def whole(self) -> bool:
-        """Whether every node answered, and all targets of libraries are reached."""
-        return not any(row.absent for row in self.nodes) and not any(row.away for row in self.libraries)
+        """Whether every node answered, and all of libraries is reached; without libraries, of all mounts."""
+        away = any(row.away for row in self.libraries) if self.library_names else self._silent_mounts
+        return not any(row.absent for row in self.nodes) and not away
+
+    @property
+    def _silent_mounts(self) -> bool:
+        return any(row.silent for row in self.mounts)
 
     def document(self) -> dict[str, Any]:
         """The picture in plain values."""
@@ -84,11 +90,21 @@ def _without_servers(
     nodes: Sequence[SeenNode], rows: Sequence[NodeRow], named: Collection[str]
 ) -> tuple[list[SeenNode], list[NodeRow]]:
     """Nodes that compute: a server that is no client has no cores that wait for libraries."""
-    servers = {*named, *(each.name for each in nodes if serves_only(each))}
+    servers = {*named, *(node.name for node in nodes if serves_only(node))}
     return (
-        [each for each in nodes if each.name not in servers],
-        [each for each in rows if each.node not in servers],
+        [node for node in nodes if node.name not in servers],
+        [row for row in rows if row.node not in servers],
     )
+
+
+def _with_unreached(rows: Sequence[MountRow], nodes: Sequence[SeenNode]) -> Iterator[MountRow]:
+    """Rows of mounts that tell of targets which are not reached."""
+    by_name = {each.name: each for each in nodes}
+    for row in rows:
+        node = by_name[row.node]
+        labels = node.figures.labels("gridwright_mount_read_bytes_total")
+        away = unreached(node, [target for point, target, *_ in labels if point == row.mount_point])
+        yield replace(row, silent=row.silent or "; ".join(f"{target}: {why}" for target, why in away.items()))
 
 
 def frame_of(
@@ -101,21 +117,21 @@ def frame_of(
 
 
 def frame_of_seen(
-    asked: Sequence[NodeSamples],
+    samples: Sequence[NodeSamples],
     nodes: Sequence[SeenNode],
     libraries: Sequence[WatchedLibrary] = (),
     servers: Collection[str] = (),
 ) -> Frame:
-    """The picture that these nodes give; `asked` names all in their order, and why some are away."""
-    rows, disks = node_rows(asked, nodes), disk_rows(nodes)
-    targets, gone = target_rows(nodes), gone_servers(asked)
+    """The picture that these nodes give; `samples` names all in their order, and why some are away."""
+    rows, disks = node_rows(samples, nodes), disk_rows(nodes)
+    targets, gone = target_rows(nodes), gone_servers(samples)
     return Frame(
-        time=max((each.last.time for each in nodes), default=0.0),
-        seconds=max((each.seconds for each in nodes), default=0.0),
+        time=max((node.last.time for node in nodes), default=0.0),
+        seconds=max((node.seconds for node in nodes), default=0.0),
         libraries=tuple(library_rows(libraries, *_without_servers(nodes, rows, servers), disks)),
         nodes=tuple(rows),
         disks=tuple(disks),
-        mounts=tuple(mount_rows(nodes)),
+        mounts=tuple(_with_unreached(mount_rows(nodes), nodes)),
         targets=tuple(targets),
         jobs=tuple(job_rows(nodes)),
         users=tuple(user_rows(nodes)),
@@ -124,6 +140,6 @@ def frame_of_seen(
         mdts=tuple(mdt_rows([*nodes, *gone], rows)),
         recovery=tuple(recovery_rows(nodes)),
         served_jobs=tuple(served_job_rows(nodes)),
-        library_names={each.directory: each.name for each in libraries},
-        places={each.name: each.last.places for each in nodes if each.last.places},
+        library_names={library.directory: library.name for library in libraries},
+        places={node.name: node.last.places for node in nodes if node.last.places},
     )

@@ -60,10 +60,10 @@ def _with_cause(
     name: str, answers: Mapping[str, CommandOutput | None], down: Mapping[str, str]
 ) -> NodeSamples:
     """What a node answered; of a silent one also the scheduler's word for it."""
-    found = samples_of(name, answers.get(name))
-    if not found.absent or name not in down:
-        return found
-    return NodeSamples(name, absent=f"{found.absent}; its scheduler says that it is {down[name]}")
+    samples = samples_of(name, answers.get(name))
+    if not samples.absent or name not in down:
+        return samples
+    return NodeSamples(name, absent=f"{samples.absent}; its scheduler says that it is {down[name]}")
 
 
 def samples_of(name: str, answer: CommandOutput | None) -> NodeSamples:
@@ -113,13 +113,13 @@ def mounted_here() -> list[WatchedLibrary]:
     from gridwright.filesystems.mounts import is_served
     from gridwright.monitor.mount_sources import place_of, shown_mounts
 
-    found: dict[str, WatchedLibrary] = {}
+    libraries: dict[str, WatchedLibrary] = {}
     for mount in sorted(shown_mounts(), key=lambda each: len(each.point)):
         device = "" if is_served(mount.type) else place_of(mount.point).device
         if device or is_served(mount.type):
             watched = WatchedLibrary(mount.point, mount.point, mount.point, None)
-            found.setdefault(device or mount.source, watched)
-    return list(found.values())
+            libraries.setdefault(device or mount.source, watched)
+    return list(libraries.values())
 
 
 def commands_of(grid: Grid | None, servers: Sequence[str] = ()) -> Mapping[str, Sequence[str]]:

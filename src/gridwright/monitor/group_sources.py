@@ -129,19 +129,19 @@ def _trees(root: Path) -> Iterator[_Tree]:
 
 def _limits(directory: Path, *, second: bool) -> dict[IoKey, float]:
     """Limits of a group, by device."""
-    found: dict[IoKey, float] = {}
+    limits: dict[IoKey, float] = {}
     if second:
         for numbers, words in _lines(directory / "io.max"):
             for word in words:
                 name, _, value = word.partition("=")
                 if name in _SECOND and _DIGITS.fullmatch(value):
-                    found[(numbers, *_SECOND[name])] = float(value)
-        return found
+                    limits[(numbers, *_SECOND[name])] = float(value)
+        return limits
     for name, (kind, way) in _FIRST.items():
         for numbers, words in _lines(directory / f"blkio.throttle.{name}_device"):
             if len(words) == 1 and _DIGITS.fullmatch(words[0]):
-                found[(numbers, kind, way)] = float(words[0])
-    return found
+                limits[(numbers, kind, way)] = float(words[0])
+    return limits
 
 
 def _moved_second(directory: Path) -> dict[IoKey, int]:

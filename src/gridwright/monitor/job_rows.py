@@ -96,7 +96,7 @@ def _rows(names: Collection[str], nodes: Sequence[SeenNode]) -> list[JobLoad]:
 
 def _moved_in_sum(node: SeenNode) -> float:
     rates = (node.figures.rate(f"gridwright_job_{way}_bytes_total", SUM) for way in ("read", "written"))
-    return sum(each or 0.0 for each in rates)
+    return sum(rate or 0.0 for rate in rates)
 
 
 def _with_sums(row: JobLoad, sums: Sequence[tuple[SeenNode, float]]) -> JobLoad:
@@ -131,7 +131,7 @@ def _sum_of(jobs: Sequence[JobLoad]) -> JobLoad:
         read_bytes_per_s=whole([job.read_bytes_per_s for job in jobs]),
         written_bytes_per_s=whole([job.written_bytes_per_s for job in jobs]),
         processes=sum(job.processes for job in jobs),
-        directories=tuple(sorted({each for job in jobs for each in job.directories})),
+        directories=tuple(sorted({directory for job in jobs for directory in job.directories})),
     )
 
 
@@ -165,14 +165,14 @@ def _job_row(
 
 def _waits(nodes: Sequence[SeenNode]) -> dict[str, tuple[float | None, str]]:
     """The part of the time in which each job waits for I/O, and how that is known."""
-    found: dict[str, tuple[float | None, str]] = {}
+    waits: dict[str, tuple[float | None, str]] = {}
     metric = "gridwright_job_waiting_seconds_total"
     for node in nodes:
         for job, how in node.figures.labels(metric):
             waited = as_part(node.figures.rate(metric, job, how))
-            if waited is not None and waited >= (found.get(job, (None, ""))[0] or 0.0):
-                found[job] = waited, how
-    return found
+            if waited is not None and waited >= (waits.get(job, (None, ""))[0] or 0.0):
+                waits[job] = waited, how
+    return waits
 
 
 def _opened(nodes: Sequence[SeenNode]) -> dict[str, set[str]]:

@@ -76,7 +76,7 @@ class JobWaits:
             return Reading(metric, (job, "delay"), delay_ticks * TICK_S, at)
         return Reading(metric, (job, "state"), known.seen_s, at)
 
-    def keep(self, jobs: set[str]) -> None:
+    def retain_only(self, jobs: set[str]) -> None:
         """Forget all others."""
         for gone in self._jobs.keys() - jobs:
             del self._jobs[gone]
@@ -158,29 +158,29 @@ class JobSources:
         """
         rows = self._look()
         at = time.monotonic()
-        found: list[Reading] = []
+        readings: list[Reading] = []
         # Of 200 jobs these are 1400 each second: made so, they take half of the time.
         new, kind = tuple.__new__, Reading
         for job, ticks, delay, read, written, told, since, pages, waiting, pids in rows:
             labels = (job,)
-            found += (
+            readings += (
                 new(kind, ("gridwright_job_cpu_seconds_total", labels, ticks * TICK_S, at, since)),
                 new(kind, ("gridwright_job_resident_bytes", labels, pages * _PAGE, at, None)),
                 new(kind, ("gridwright_job_processes", labels, len(pids), at, None)),
             )
             if user := self._user(job, pids, at):
-                found.append(new(kind, ("gridwright_job_user", (job, user), 1.0, at, None)))
+                readings.append(new(kind, ("gridwright_job_user", (job, user), 1.0, at, None)))
             if told:
                 # With one that may not be asked, the sum would be too small, and nobody would know.
-                found += (
+                readings += (
                     new(kind, ("gridwright_job_read_bytes_total", labels, read, at, since)),
                     new(kind, ("gridwright_job_written_bytes_total", labels, written, at, since)),
                 )
-            found.append(self._waits.reading(job, pids, delay, waiting, at))
+            readings.append(self._waits.reading(job, pids, delay, waiting, at))
             if self.directories:
-                found += self._open_files(job, pids, at)
+                readings += self._open_files(job, pids, at)
         self._forget({row[0] for row in rows})
-        return found
+        return readings
 
     def members(self) -> set[int]:
         """The processes of all jobs, as of a moment ago. Any thread may ask."""
@@ -215,7 +215,7 @@ class JobSources:
         return self._users.get(job, ("", 0.0))[0]
 
     def _forget(self, jobs: set[str]) -> None:
-        self._waits.keep(jobs)
+        self._waits.retain_only(jobs)
         for gone in self._users.keys() - jobs:
             del self._users[gone]
         for gone in self._open_at.keys() - jobs:
@@ -226,7 +226,11 @@ class JobSources:
         if at - self._open_at.get(job, -_LOOK_S) >= _LOOK_S:
             counts = dict.fromkeys(self.directories, 0)
             for path in self._files(pids):
-                within = [each for each in self.directories if path.startswith(f"{each.rstrip('/')}/")]
+                within = [
+                    directory
+                    for directory in self.directories
+                    if path.startswith(f"{directory.rstrip('/')}/")
+                ]
                 if within:
                     counts[max(within, key=len)] += 1
             self._open_at[job] = at

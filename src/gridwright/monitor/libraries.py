@@ -101,8 +101,8 @@ def library_rows(
     disks: Sequence[DiskRow],
 ) -> list[LibraryRow]:
     """One row for each file system that has libraries."""
-    names = list(dict.fromkeys(each.filesystem for each in libraries))
-    of = {name: [each for each in libraries if each.filesystem == name] for name in names}
+    names = list(dict.fromkeys(library.filesystem for library in libraries))
+    of = {name: [library for library in libraries if library.filesystem == name] for name in names}
     told = {name: _delivered(of[name], seen) for name in names}
     picture = _Picture(
         seen,
@@ -158,12 +158,12 @@ def _row(
     under_way: dict[str, float | None],
     picture: _Picture,
 ) -> LibraryRow:
-    required = max((each.required for each in libraries if each.required is not None), default=None)
+    required = max((library.required for library in libraries if library.required is not None), default=None)
     moved = None if told.read is None or told.written is None else told.read + told.written
     busy = picture.busy
     uses = _uses(name, libraries, picture)
-    storage = [each for each in uses if each.binds and each.sort in STORAGE]
-    cpus = [each for each in uses if each.binds and each.sort not in STORAGE]
+    storage = [use for use in uses if use.binds and use.sort in STORAGE]
+    cpus = [use for use in uses if use.binds and use.sort not in STORAGE]
     wanted = _is_waited_for(name, under_way, picture)
     without = [row.node for row in picture.nodes if row.absent]
     targets = sorted(_targets(libraries, picture))
@@ -173,7 +173,7 @@ def _row(
     pressures = [row.io_pressure for row in picture.nodes if row.io_pressure is not None]
     return LibraryRow(
         filesystem=name,
-        libraries=tuple(each.name for each in libraries),
+        libraries=tuple(library.name for library in libraries),
         required_per_core=required,
         read_bytes_per_s=told.read,
         written_bytes_per_s=told.written,
@@ -210,26 +210,26 @@ def _row(
 
 def _uses(name: str, libraries: Sequence[WatchedLibrary], picture: _Picture) -> list[ResourceUse]:
     """All resources on the way to a file system, and CPUs."""
-    found = [disk_use(each) for each in _own_disks(libraries, picture)]
+    uses = [disk_use(own_disk) for own_disk in _own_disks(libraries, picture)]
     by_name = {row.node: row for row in picture.nodes}
     points: dict[str, list[str]] = {}
     for node in picture.seen:
         places = _places(libraries, node)
         devices = {device for place in places for device in (place.device, *place.disks) if device}
-        found += group_uses(node, sorted(devices))
+        uses += group_uses(node, sorted(devices))
         points[node.name] = [place.mount_point for place in places if place.mount_point and not place.device]
         card = card_use(by_name[node.name]) if points[node.name] else None
-        found += [*([card] if card else []), *(allowance_uses(node) if points[node.name] else ())]
-    found += stated_uses(name, picture.limits, picture.flows, picture.busy)
+        uses += [*([card] if card else []), *(allowance_uses(node) if points[node.name] else ())]
+    uses += stated_uses(name, picture.limits, picture.flows, picture.busy)
     waits = waits_of(picture.seen, points)
-    found += target_uses(waits)
-    if not any(each.binds for each in found) and (server := server_use(name, waits)):
+    uses += target_uses(waits)
+    if not any(use.binds for use in uses) and (server := server_use(name, waits)):
         # Whatever binds on the client explains why requests wait as well.
-        found.append(server)
+        uses.append(server)
     # Nodes of one machine show the same groups.
     groups = {(node.last.machine, use.name.partition(" of ")[0], use.capacity): use
               for node in reversed(picture.seen) for use in cpu_group_uses(node)}  # fmt: skip
-    return [*{each.name: each for each in found}.values(), *cpu_uses(picture.nodes), *groups.values()]
+    return [*{use.name: use for use in uses}.values(), *cpu_uses(picture.nodes), *groups.values()]
 
 
 def _own_disks(libraries: Sequence[WatchedLibrary], picture: _Picture) -> list[DiskRow]:
@@ -259,17 +259,17 @@ def _under_way(libraries: Sequence[WatchedLibrary], picture: _Picture) -> float 
     found: dict[tuple[str, str], float | None] = {}
     for node in picture.seen:
         for place in _places(libraries, node):
-            told = node.figures
+            figures = node.figures
             if place.device:
                 key = node.last.machine or node.name, place.device
-                found.setdefault(key, told.rate("node_disk_io_time_weighted_seconds_total", place.device))
+                found.setdefault(key, figures.rate("node_disk_io_time_weighted_seconds_total", place.device))
                 continue
             rates = [
-                told.rate("gridwright_mount_waited_seconds_total", *labels)
-                for labels in told.labels("gridwright_mount_waited_seconds_total")
+                figures.rate("gridwright_mount_waited_seconds_total", *labels)
+                for labels in figures.labels("gridwright_mount_waited_seconds_total")
                 if labels[0] == place.mount_point
             ]
-            known = [each for each in rates if each is not None]
+            known = [rate for rate in rates if rate is not None]
             found[(node.name, place.mount_point)] = sum(known) if known and len(known) == len(rates) else None
     known = [each for each in found.values() if each is not None]
     return sum(known) if found and len(known) == len(found) else None
@@ -285,7 +285,7 @@ def _is_waited_for(name: str, under_way: dict[str, float | None], picture: _Pict
         return False
     own = under_way[name]
     others = [each for other, each in under_way.items() if other != name]
-    return own is None or own >= WAITING or not any((each or 0.0) >= WAITING for each in others)
+    return own is None or own >= WAITING or not any((other or 0.0) >= WAITING for other in others)
 
 
 def _computes(required: float | None, moved: float | None, picture: _Picture) -> bool:
@@ -316,7 +316,9 @@ def _fed_cores(of: dict[str, list[WatchedLibrary]], told: dict[str, _Delivered])
     """How many cores each file system gives what is required of it."""
     found = {}
     for name, libraries in of.items():
-        required = max((each.required for each in libraries if each.required is not None), default=None)
+        required = max(
+            (library.required for library in libraries if library.required is not None), default=None
+        )
         read, written = told[name].read, told[name].written
         if required and read is not None and written is not None:
             found[name] = (read + written) / required
@@ -353,7 +355,7 @@ def _of_machines(nodes: Sequence[NodeRow], values: Sequence[float | None]) -> fl
         for row, value in reversed(list(zip(nodes, values, strict=True)))
         if not row.absent
     }
-    known = [each for each in machines.values() if each is not None]
+    known = [machine for machine in machines.values() if machine is not None]
     return sum(known) if known and len(known) == len(machines) else None
 
 
@@ -376,7 +378,7 @@ def _delivered(libraries: Sequence[WatchedLibrary], seen: Sequence[SeenNode]) ->
                 written[key] = node.figures.rate("node_disk_written_bytes_total", place.device)
                 notes.add(f"all that disk {place.device} moves")
             else:
-                return _Delivered(None, None, _why_untold(node, place), {})
+                return _Delivered(None, None, _why_uncounted(node, place), {})
             first[key] = node.name
     by_node: dict[str, tuple[float, float]] = {}
     for key, name in first.items():
@@ -386,7 +388,7 @@ def _delivered(libraries: Sequence[WatchedLibrary], seen: Sequence[SeenNode]) ->
     return _Delivered(_total(read), _total(written), ", ".join(sorted(notes)), by_node, frozenset(read))
 
 
-def _why_untold(node: SeenNode, place: MountedPlace) -> str:
+def _why_uncounted(node: SeenNode, place: MountedPlace) -> str:
     if why := node.last.silent.get(place.mount_point):
         return f"{place.mount_point} of {node.name}: {why}"
     return f"clients of {place.kernel_type or 'what is mounted there'} count nothing"
@@ -398,5 +400,5 @@ def _total(moved: dict[tuple[str, str], float | None]) -> float | None:
 
 
 def _places(libraries: Sequence[WatchedLibrary], node: SeenNode) -> list[MountedPlace]:
-    found = [node.last.places.get(each.directory, MountedPlace()) for each in libraries]
+    found = [node.last.places.get(library.directory, MountedPlace()) for library in libraries]
     return list({(each.counted_as, each.device): each for each in found}.values())

@@ -207,13 +207,13 @@ class TopApp(App[None]):
             return
         try:
             # While it is paused, too: samplers are to be read, and what is recorded goes on.
-            found = self._pictures.next()
+            frame = self._pictures.next()
         except GridwrightError as error:
             self.failure = error
             self.exit()
             return
-        if found is not None and not self.paused:
-            self._take(found)
+        if frame is not None and not self.paused:
+            self._take(frame)
         elif self._frame is None:
             self.query_one("#head", Static).update("gridwright top: samplers start")
 
@@ -272,8 +272,8 @@ class TopApp(App[None]):
         for row in rows:
             style = "bold" if row.key in tagged else ""
             cells = [
-                _aligned(each.text, side, f"{style} {each.style}")
-                for each, side in zip(row.cells, _sides(view), strict=True)
+                _aligned(cell.text, side, f"{style} {cell.style}")
+                for cell, side in zip(row.cells, _sides(view), strict=True)
             ]
             table.add_row(*cells, key=row.key)
         keys = [row.key for row in rows]

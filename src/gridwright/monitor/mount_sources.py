@@ -86,55 +86,57 @@ def shown_mounts(root: Path = ROOT) -> list[Mount]:
 @lru_cache(maxsize=2)
 def _shown(text: str) -> tuple[Mount, ...]:
     """The table is read with each sample, and seldom changes."""
-    found: dict[tuple[str, str], Mount] = {}
-    for each in parse_mounts(text):
-        if each.type in _NO_FILES | _NOT_SHOWN:
+    mounts: dict[tuple[str, str], Mount] = {}
+    for mount in parse_mounts(text):
+        if mount.type in _NO_FILES | _NOT_SHOWN:
             continue
-        key = (each.source, each.point if is_served(each.type) or each.type == "overlay" else each.type)
-        if key not in found or len(each.point) < len(found[key].point):
-            found[key] = each
-    return tuple(sorted(found.values(), key=lambda each: each.point))
+        key = (mount.source, mount.point if is_served(mount.type) or mount.type == "overlay" else mount.type)
+        if key not in mounts or len(mount.point) < len(mounts[key].point):
+            mounts[key] = mount
+    return tuple(sorted(mounts.values(), key=lambda each: each.point))
 
 
 def moved_sources(mounts: Sequence[Mount], root: Path = ROOT) -> dict[str, Read]:
     """By mount point, how to read what clients moved; of those whose client counts it."""
     run = InProcess(root)
-    found: dict[str, Read] = {}
+    reads: dict[str, Read] = {}
     for mount in mounts:
         watcher = watcher_of(mount.type)
         counts = watcher.mount_counters(run, mount.point, root) if watcher else None
         if counts is not None:
-            found[mount.point] = partial(_moved, mount.point, counts)
-    return found
+            reads[mount.point] = partial(_moved, mount.point, counts)
+    return reads
 
 
 def served_sources(mounts: Sequence[Mount], root: Path, run: Run) -> dict[str, FigureSource]:
     """By a name that says what it is, what kinds of file systems that are mounted tell beside that."""
-    found: dict[str, FigureSource] = {}
+    sources: dict[str, FigureSource] = {}
     for kernel_type in sorted({mount.type for mount in mounts}):
         watcher = watcher_of(kernel_type)
-        found |= watcher.server_figures(run, root) if watcher else {}
-    return found
+        sources |= watcher.server_figures(run, root) if watcher else {}
+    return sources
 
 
 def _moved(point: str, counts: ReadCounts) -> list[Reading]:
     """Of what is mounted several times here, all mounts together: kernels count each, and name no point."""
-    found: list[Reading] = []
+    readings: list[Reading] = []
     by_target: dict[str, TrafficCount] = {}
     for each in counts().values():
         there = by_target.get(each.target)
         by_target[each.target] = each if there is None else added(there, each)
     for count in by_target.values():
         labels, at, since = (point, count.target), count.at_s, count.since_s
-        found += (
+        readings += (
             Reading("gridwright_mount_read_bytes_total", labels, count.read_bytes, at, since),
             Reading("gridwright_mount_written_bytes_total", labels, count.written_bytes, at, since),
             Reading("gridwright_mount_reads_total", labels, count.reads, at, since),
             Reading("gridwright_mount_writes_total", labels, count.writes, at, since),
         )
         if count.waited_s is not None:
-            found.append(Reading("gridwright_mount_waited_seconds_total", labels, count.waited_s, at, since))
-    return found
+            readings.append(
+                Reading("gridwright_mount_waited_seconds_total", labels, count.waited_s, at, since)
+            )
+    return readings
 
 
 def space_sources(mounts: Sequence[Mount]) -> dict[str, Read]:

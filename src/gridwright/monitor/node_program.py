@@ -85,13 +85,13 @@ def _sample(request: Request, to: int) -> NoReturn:
             if taken == request.samples:
                 break
             due = max(due + request.interval_s, time.monotonic())
-            if _nobody_reads(to, until=due):
+            if _reader_gone(to, until=due):
                 break
     finally:
         os._exit(0)
 
 
-def _nobody_reads(pipe: int, *, until: float) -> bool:
+def _reader_gone(pipe: int, *, until: float) -> bool:
     """Wait until a time; whether the other end of a pipe was closed before that."""
     waiting = select.poll()
     waiting.register(pipe, 0)

@@ -43,25 +43,25 @@ def other_rows(nodes: Sequence[SeenNode]) -> list[OtherLoad]:
 
 
 def _row(node: SeenNode) -> OtherLoad:
-    told = node.figures
-    now, before = told.gauge("node_memory_Dirty_bytes"), told.earlier.get(("node_memory_Dirty_bytes",))
+    figures = node.figures
+    now, before = figures.gauge("node_memory_Dirty_bytes"), figures.earlier.get(("node_memory_Dirty_bytes",))
     fell = 0.0 if now is None or before is None else max(0.0, before - now)
     return OtherLoad(
         node=node.name,
         machine=node.last.machine or node.name,
-        cpus=told.rate("gridwright_others_cpu_seconds_total"),
-        read_bytes_per_s=told.rate("gridwright_others_read_bytes_total"),
-        written_bytes_per_s=told.rate("gridwright_others_written_bytes_total"),
+        cpus=figures.rate("gridwright_others_cpu_seconds_total"),
+        read_bytes_per_s=figures.rate("gridwright_others_read_bytes_total"),
+        written_bytes_per_s=figures.rate("gridwright_others_written_bytes_total"),
         written_back_bytes_per_s=fell / node.seconds if node.seconds > 0 else 0.0,
-        sees_all=told.gauge("gridwright_sees_all_processes") == 1.0,
+        sees_all=figures.gauge("gridwright_sees_all_processes") == 1.0,
         processes=tuple(_processes(node)),
     )
 
 
 def _processes(node: SeenNode) -> Iterator[OtherProcess]:
-    told = node.figures
-    for labels in told.labels("gridwright_process_moved_bytes_total"):
-        moved = told.rate("gridwright_process_moved_bytes_total", *labels)
-        cpus = told.rate("gridwright_process_cpu_seconds_total", *labels)
+    figures = node.figures
+    for labels in figures.labels("gridwright_process_moved_bytes_total"):
+        moved = figures.rate("gridwright_process_moved_bytes_total", *labels)
+        cpus = figures.rate("gridwright_process_cpu_seconds_total", *labels)
         if moved or cpus:
             yield OtherProcess(labels[0], labels[1], cpus, moved)

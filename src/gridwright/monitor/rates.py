@@ -63,9 +63,11 @@ def figures(before: Snapshot, after: Snapshot) -> Figures:
     found |= {key: rate for key, rate in rates(after.earlier, after.readings).items() if key not in found}
     return Figures(
         rates=found,
-        gauges={each.key: each.value for each in after.readings if not each.is_counter},
-        known=frozenset(each.key for each in after.readings),
-        earlier={each.key: each.value for each in before.readings if not each.is_counter} if same else {},
+        gauges={reading.key: reading.value for reading in after.readings if not reading.is_counter},
+        known=frozenset(reading.key for reading in after.readings),
+        earlier={reading.key: reading.value for reading in before.readings if not reading.is_counter}
+        if same
+        else {},
     )
 
 
@@ -74,7 +76,7 @@ def rates(before: Iterable[Reading], after: Iterable[Reading]) -> dict[Key, floa
 
     That is of those that both have, and of those that began at zero since others of their metric were read.
     """
-    earlier = {each.key: each for each in before if each.is_counter}
+    earlier = {reading.key: reading for reading in before if reading.is_counter}
     last = read_at(earlier.values())
     found = {}
     for new in after:
@@ -88,9 +90,9 @@ def rates(before: Iterable[Reading], after: Iterable[Reading]) -> dict[Key, floa
 def read_at(readings: Iterable[Reading]) -> dict[str, float]:
     """When the counters of each metric were read last."""
     last: dict[str, float] = {}
-    for each in readings:
-        if each.is_counter:
-            last[each.metric] = max(each.at_s, last.get(each.metric, each.at_s))
+    for reading in readings:
+        if reading.is_counter:
+            last[reading.metric] = max(reading.at_s, last.get(reading.metric, reading.at_s))
     return last
 
 

@@ -75,7 +75,7 @@ class Recorder:
 
     def add(self, samples: Sequence[NodeSamples]) -> None:
         """Append a picture. Raises GridwrightError (status ENVIRONMENT) where the disk takes no more."""
-        nodes = tuple(NodeInPicture(each.node, each.after, each.absent) for each in samples)
+        nodes = tuple(NodeInPicture(sample.node, sample.after, sample.absent) for sample in samples)
         self._write(encode(RecordedPicture(nodes)))
 
     def _write(self, line: bytes) -> None:
@@ -150,7 +150,7 @@ class Recording:
     def frame(self, number: int) -> Frame:
         """The picture of a number from 0 on. Raises GridwrightError (INPUT) where its line is spoilt."""
         earlier = [self._picture(line) for line in range(number, max(-1, number - _MOST_LATE), -1)]
-        samples = [_samples(each, earlier) for each in self._picture(number + 1).nodes]
+        samples = [_samples(node, earlier) for node in self._picture(number + 1).nodes]
         return frame_of(samples, self.libraries)
 
     def samples(self, earlier: int, later: int) -> list[NodeSamples]:
@@ -158,19 +158,19 @@ class Recording:
 
         Raises GridwrightError (INPUT) where a line is spoilt.
         """
-        then = {each.node: each.snapshot for each in self._picture(earlier).nodes}
+        then = {node.node: node.snapshot for node in self._picture(earlier).nodes}
         return [
-            NodeSamples(each.node, absent=each.absent or _NEW)
-            if each.snapshot is None
-            or (before := then.get(each.node)) is None
-            or before.at_s == each.snapshot.at_s
-            else NodeSamples(each.node, before, each.snapshot)
-            for each in self._picture(later).nodes
+            NodeSamples(node.node, absent=node.absent or _NEW)
+            if node.snapshot is None
+            or (before := then.get(node.node)) is None
+            or before.at_s == node.snapshot.at_s
+            else NodeSamples(node.node, before, node.snapshot)
+            for node in self._picture(later).nodes
         ]
 
     def time_of(self, line: int) -> float | None:
         """When a line from 0 on was recorded, by the clocks of its nodes; None where none answered."""
-        times = [each.snapshot.time for each in self._picture(line).nodes if each.snapshot is not None]
+        times = [node.snapshot.time for node in self._picture(line).nodes if node.snapshot is not None]
         return max(times, default=None)
 
     def _picture(self, line: int) -> RecordedPicture:
@@ -187,7 +187,7 @@ class Recording:
 
 def _samples(now: NodeInPicture, earlier: Sequence[RecordedPicture]) -> NodeSamples:
     """A node with the last sample before this one: a node that was late is in several pictures alike."""
-    known = (each.snapshot for picture in earlier for each in picture.nodes if each.node == now.node)
+    known = (node.snapshot for picture in earlier for node in picture.nodes if node.node == now.node)
     if now.snapshot is None:
         last = next((snapshot for snapshot in known if snapshot is not None), None)
         return NodeSamples(now.node, absent=now.absent, last_known=last)

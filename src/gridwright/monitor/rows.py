@@ -26,9 +26,14 @@ class SeenNode:
 def seen(samples: Sequence[NodeSamples]) -> list[SeenNode]:
     """The nodes that answered."""
     return [
-        SeenNode(each.node, each.after, each.after.at_s - each.before.at_s, figures(each.before, each.after))
-        for each in samples
-        if each.before is not None and each.after is not None
+        SeenNode(
+            sample.node,
+            sample.after,
+            sample.after.at_s - sample.before.at_s,
+            figures(sample.before, sample.after),
+        )
+        for sample in samples
+        if sample.before is not None and sample.after is not None
     ]
 
 
@@ -74,8 +79,8 @@ class NodeRow:
 
 def node_rows(samples: Sequence[NodeSamples], nodes: Sequence[SeenNode]) -> list[NodeRow]:
     """One row for each node, those that are away included."""
-    rows = {each.name: _node_row(each) for each in nodes}
-    return [rows.get(each.node) or NodeRow(node=each.node, absent=each.absent) for each in samples]
+    rows = {node.name: _node_row(node) for node in nodes}
+    return [rows.get(sample.node) or NodeRow(node=sample.node, absent=sample.absent) for sample in samples]
 
 
 def _node_row(node: SeenNode) -> NodeRow:
@@ -204,7 +209,7 @@ class MountRow:
     written_bytes_per_s: float | None
     targets: int
     silent: str = ""
-    """Why nothing is known of it; empty where it answers."""
+    """Why it does not answer, or which of its targets are not reached; empty where all of it answers."""
 
 
 def mount_rows(nodes: Sequence[SeenNode]) -> list[MountRow]:
@@ -294,13 +299,13 @@ def _target_load(target: str, held: Sequence[tuple[SeenNode, tuple[str, ...]]]) 
 
 def _sum(values: Sequence[float | None]) -> float | None:
     """The sum of what is known; None where nothing is."""
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def whole(values: Sequence[float | None]) -> float | None:
     """The sum; None where a part of it is not known, which would make it too small."""
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
 
 

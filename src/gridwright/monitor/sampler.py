@@ -218,7 +218,7 @@ class HeldReads(Generic[T]):
         self._idle = 0
         """Threads that wait for an order."""
 
-    def keep(self, sources: Mapping[str, Callable[[], T]]) -> None:
+    def set_sources(self, sources: Mapping[str, Callable[[], T]]) -> None:
         """Have these sources from now on; those that are there already are waited for as before."""
         self._sources = {name: self._sources.get(name) or _Held(read) for name, read in sources.items()}
 
@@ -316,8 +316,8 @@ class _OfJobs(Ownership):
 
     members: Collection[int] = ()
 
-    def take(self, found: dict[int, SeenProcess], now: float, proc: Path = Path("/proc")) -> set[int]:
-        return {pid for pid in (*self.members, os.getpid(), os.getppid()) if pid in found}
+    def take(self, processes: dict[int, SeenProcess], now: float, proc: Path = Path("/proc")) -> set[int]:
+        return {pid for pid in (*self.members, os.getpid(), os.getppid()) if pid in processes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,13 +373,13 @@ class OtherSources:
         yield Reading("gridwright_others_cpu_seconds_total", (), used.foreign_s, at, self._began)
         yield Reading("gridwright_others_read_bytes_total", (), read, at, self._began)
         yield Reading("gridwright_others_written_bytes_total", (), written, at, self._began)
-        groups = {(each.name, each.user): each for each in used.groups}
+        groups = {(group.name, group.user): group for group in used.groups}
         self._others = {
-            key: self._others.get(key, _Other(self._looked)).now(each.moved_bytes, each.cpu_s, at)
-            for key, each in groups.items()
+            key: self._others.get(key, _Other(self._looked)).now(group.moved_bytes, group.cpu_s, at)
+            for key, group in groups.items()
         }
         self._looked = at
-        fresh = [each for key, each in groups.items() if at - self._others[key].rose_s <= _TOLD_S]
+        fresh = [group for key, group in groups.items() if at - self._others[key].rose_s <= _TOLD_S]
         most = [*sorted(fresh, key=lambda each: -each.moved_bytes)[:_MOST_TOLD],
                 *sorted(fresh, key=lambda each: -each.cpu_s)[:_MOST_TOLD]]  # fmt: skip
         for key in dict.fromkeys((each.name, each.user) for each in most):
@@ -546,7 +546,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SourceReadings:
     """What a source tells now."""
 
     readings: list[Reading]
@@ -564,7 +564,7 @@ class PacedSource:
     _due_s: float = 0.0
     _failure: Exception | None = None
 
-    def read(self) -> Told:
+    def read(self) -> SourceReadings:
         """What it says by now. Raises what the source raised last, until it is due again."""
         begun = time.monotonic()
         if begun < self._due_s:
@@ -584,17 +584,17 @@ class PacedSource:
         # A sample comes a moment early or late: what is due within half of the shortest time is due now.
         wait = max(self.source.every_s, cost / self.source.most_part)
         self._due_s = begun + wait - min(0.5, self.source.every_s / 2)
-        return Told(readings, [])
+        return SourceReadings(readings, [])
 
     @property
-    def resting(self) -> Told | None:
+    def resting(self) -> SourceReadings | None:
         """What it says while it is not due; None where it has to be read, or did not answer last."""
         return self.last if self._failure is None and time.monotonic() < self._due_s else None
 
     @property
-    def last(self) -> Told:
+    def last(self) -> SourceReadings:
         """What it said last."""
-        return Told(self._last, self._earlier)
+        return SourceReadings(self._last, self._earlier)
 
 
 LIMIT_S = 0.5
@@ -621,7 +621,7 @@ class Sampler:
     """Starts a process for what no file tells: at most one a minute."""
     brief: bool = False
     """Whether it takes a few samples alone, so that processes of no job may be looked at with each."""
-    _reads: HeldReads[Told] = field(default_factory=lambda: HeldReads(LIMIT_S))
+    _reads: HeldReads[SourceReadings] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _spaces: HeldReads[list[Reading]] = field(default_factory=lambda: HeldReads(LIMIT_S))
     _paced: dict[str, PacedSource] = field(default_factory=dict)
     _groups: GroupSources = field(init=False)
@@ -645,7 +645,7 @@ class Sampler:
     def sample(self) -> Snapshot:
         """All readings, now; takes LIMIT_S where something hangs, twice that once a minute."""
         snapshot, told = self._sampled()
-        readings = [each for source in told.values() for each in source.readings]
+        readings = [reading for source in told.values() for reading in source.readings]
         earlier = [each for source in told.values() for each in source.earlier]
         return replace(snapshot, readings=tuple(readings), earlier=tuple(earlier))
 
@@ -661,7 +661,7 @@ class Sampler:
 
     def _texts_of(self, parts: Iterable[tuple[str, list[Reading]]]) -> list[bytes]:
         """The readings of all parts as JSON, with commas between them."""
-        found: list[bytes] = []
+        texts: list[bytes] = []
         for name, readings in parts:
             known = self._texts.get(name)
             if known is None or known[0] is not readings:
@@ -670,22 +670,22 @@ class Sampler:
                     self._texts[f"{_EARLIER}{name}"] = known
                 known = self._texts[name] = readings, readings_json(readings)
             if known[1]:
-                found += [b",", known[1]] if found else [known[1]]
-        return found
+                texts += [b",", known[1]] if texts else [known[1]]
+        return texts
 
-    def _sampled(self) -> tuple[Snapshot, dict[str, Told]]:
+    def _sampled(self) -> tuple[Snapshot, dict[str, SourceReadings]]:
         """A snapshot without readings, and all of these by their source."""
         self._look_at_mounts()
         kernel = [*self._kernel.readings(), *self._queues.read().readings]
         kernel += [*self._groups.readings(), *self._allowances.readings()]
-        found = {_KERNEL: Told(kernel, []), _SPACE: Told(self._space, [])}
+        found = {_KERNEL: SourceReadings(kernel, []), _SPACE: SourceReadings(self._space, [])}
         # What is not due says the same as before: no thread has to be asked for that.
         resting = {name: now for name, source in self._paced.items() if (now := source.resting) is not None}
         answers, silent = self._reads.read(resting)
         told = resting | answers
         for name, source in self._paced.items():
             # What does not answer is shown as it was, with the reason, and without rates.
-            found[name] = told.get(name) or Told(source.last.readings, [])
+            found[name] = told.get(name) or SourceReadings(source.last.readings, [])
         silent = {name.removeprefix(_MOUNT): why for name, why in silent.items()}
         used, self._cost_s = time.process_time() - self._cost_s, time.process_time()
         snapshot = Snapshot(
@@ -712,8 +712,8 @@ class Sampler:
                 name: self._paced.get(name) or PacedSource(source)
                 for name, source in self._sources(mounts).items()
             }
-            self._reads.keep({name: paced.read for name, paced in self._paced.items()})
-            self._spaces.keep(space_sources(mounts))
+            self._reads.set_sources({name: paced.read for name, paced in self._paced.items()})
+            self._spaces.set_sources(space_sources(mounts))
             self._places = {path: place_of(path, self.root) for path in self.directories}
         self._mounts, self._space_at = mounts, now
         told, self._hang = self._spaces.read()

@@ -105,10 +105,10 @@ def serves_only(node: SeenNode) -> bool:
 def gone_servers(samples: Sequence[NodeSamples]) -> list[SeenNode]:
     """Servers that are away, as they were last: without rates, and with the reason."""
     found = []
-    for each in samples:
-        if each.absent and each.last_known is not None:
-            last = replace(each.last_known, silent={SOURCE: each.absent})
-            found.append(SeenNode(each.node, last, 0.0, figures(last, last)))
+    for sample in samples:
+        if sample.absent and sample.last_known is not None:
+            last = replace(sample.last_known, silent={SOURCE: sample.absent})
+            found.append(SeenNode(sample.node, last, 0.0, figures(last, last)))
     return [each for each in found if serves_only(each)]
 
 
@@ -122,7 +122,7 @@ def ost_rows(
 ) -> list[ServedOst]:
     """One row for each OST that a server, a metadata server or a client tells of."""
     states = _states(nodes)
-    by_client = {each.target: each for each in clients if "-OST" in each.target}
+    by_client = {client.target: client for client in clients if "-OST" in client.target}
     servers = _servers(nodes, OST, "lustre_read_bytes_total", "read")
     by_name = {row.node: row for row in rows}
     names = sorted({*states, *by_client, *servers})
@@ -136,15 +136,15 @@ def ost_rows(
 
 def _servers(nodes: Sequence[SeenNode], component: str, metric: str, operation: str) -> dict[str, SeenNode]:
     """The server that tells of each target; of two, as after a fail-over, one whose figures move."""
-    found: dict[str, SeenNode] = {}
+    servers: dict[str, SeenNode] = {}
     for node in nodes:
         for labels in node.figures.labels(metric):
             if labels[0] != component or operation not in ("", labels[1]):
                 continue
-            known = found.get(labels[2])
+            known = servers.get(labels[2])
             if known is None or SOURCE in known.last.silent:
-                found[labels[2]] = node
-    return found
+                servers[labels[2]] = node
+    return servers
 
 
 def _served_ost(target: str, node: SeenNode, row: NodeRow, state: str) -> ServedOst:

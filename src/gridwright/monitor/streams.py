@@ -180,7 +180,7 @@ class Watched:
         Raises GridwrightError (status ENVIRONMENT) where the recording cannot be written.
         """
         samples = self._streams.read()
-        if samples == self._last or all(each.absent == _STARTS for each in samples):
+        if samples == self._last or all(sample.absent == _STARTS for sample in samples):
             return None
         self._last = samples
         if self._recorder is not None:

@@ -48,8 +48,8 @@ def sorted_rows(view: View, column: int, tagged: Sequence[str] = ()) -> list[Tab
     """Rows by a column, the largest figure first and words by the alphabet; those that are tagged above."""
 
     def order(row: TableRow) -> tuple[bool, bool, float, str]:
-        found = row.cells[column]
-        return row.key not in tagged, found.value is None, -(found.value or 0.0), found.text
+        cell = row.cells[column]
+        return row.key not in tagged, cell.value is None, -(cell.value or 0.0), cell.text
 
     return sorted(view.rows, key=order)
 
@@ -61,14 +61,14 @@ def proportions(view: View) -> View:
         number: sum(row.cells[number].value or 0.0 for row in view.rows) for number in columns if view.rows
     }
 
-    def shown(number: int, found: TableCell) -> TableCell:
+    def shown(number: int, cell: TableCell) -> TableCell:
         total = sums.get(number)
-        if total is None or found.value is None:
-            return found
-        return replace(found, text=f"{found.value / total:.0%}" if total > 0 else "0%")
+        if total is None or cell.value is None:
+            return cell
+        return replace(cell, text=f"{cell.value / total:.0%}" if total > 0 else "0%")
 
     rows = (
-        replace(row, cells=tuple(shown(number, each) for number, each in enumerate(row.cells)))
+        replace(row, cells=tuple(shown(number, cell) for number, cell in enumerate(row.cells)))
         for row in view.rows
     )
     return replace(view, rows=tuple(rows))

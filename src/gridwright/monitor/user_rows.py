@@ -46,8 +46,8 @@ def user_rows(nodes: Sequence[SeenNode]) -> list[UserLoad]:
         for (job,) in node.figures.labels(THERE):
             if job != SUM:
                 named.setdefault(owners.get(job, UNKNOWN), set()).add(job)
-        untold |= _untold(node, named)
-        for (metric, user), value in _told_of(node).items():
+        untold |= _incomplete_sums(node, named)
+        for (metric, user), value in _sums_by_user(node).items():
             held = sums.setdefault(user, {})
             held[metric] = held.get(metric, 0.0) + value
             if metric == JOBS:
@@ -62,7 +62,7 @@ def user_rows(nodes: Sequence[SeenNode]) -> list[UserLoad]:
     )
 
 
-def _told_of(node: SeenNode) -> Mapping[tuple[str, str], float]:
+def _sums_by_user(node: SeenNode) -> Mapping[tuple[str, str], float]:
     """Sums by user of a node: as it kept them, else of its jobs."""
     figures = node.figures
     if figures.labels(JOBS):
@@ -78,7 +78,7 @@ def _values(node: SeenNode) -> Iterator[tuple[Key, float, int]]:
             yield key, value, 0
 
 
-def _untold(node: SeenNode, named: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:
+def _incomplete_sums(node: SeenNode, named: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:
     """Sums that would be too small, and nobody would know: a job of that user does not tell its part."""
     return {
         (of_user, user)

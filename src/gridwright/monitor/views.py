@@ -177,7 +177,9 @@ def _jobs(frame: Frame) -> tuple[TableRow, ...]:
                 _at_least(megabytes(row.read_bytes_per_s), row),
                 _at_least(megabytes(row.written_bytes_per_s), row),
                 figure(row.processes, 0),
-                TableCell(", ".join(names.get(each, each) for each in row.directories) or NOTHING),
+                TableCell(
+                    ", ".join(names.get(directory, directory) for directory in row.directories) or NOTHING
+                ),
             ),
         )
         for row in frame.jobs
@@ -191,8 +193,8 @@ def _at_least(cell: TableCell, row: JobLoad) -> TableCell:
 
 def _waits(row: JobLoad) -> TableCell:
     """The part of the time, with a mark where it is only as good as the looks at its processes."""
-    told = part(row.waiting)
-    return TableCell(f"~{told.text}", told.value) if row.waiting_by == "state" else told
+    cell = part(row.waiting)
+    return TableCell(f"~{cell.text}", cell.value) if row.waiting_by == "state" else cell
 
 
 def notes(frame: Frame, chosen: Chosen = _ALL) -> list[str]:

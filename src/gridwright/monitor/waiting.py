@@ -20,10 +20,10 @@ def jobs_wait(seen: Sequence[SeenNode]) -> bool | None:
     """
     metric, waits = "gridwright_job_waiting_seconds_total", []
     for node in seen:
-        told = node.figures
-        for job, *_ in told.labels("gridwright_job_processes"):
-            waits.append(told.rate(metric, job, "pressure"))
-    if any((each or 0.0) >= WAITING for each in waits):
+        figures = node.figures
+        for job, *_ in figures.labels("gridwright_job_processes"):
+            waits.append(figures.rate(metric, job, "pressure"))
+    if any((wait or 0.0) >= WAITING for wait in waits):
         return True
     return None if not waits or None in waits else False
 
@@ -32,7 +32,7 @@ def most_waited(seen: Sequence[SeenNode]) -> float:
     """The part of its time in which the job waits that waits most, as far as that is counted."""
     metric = "gridwright_job_waiting_seconds_total"
     rates = (node.figures.rate(metric, *labels) for node in seen for labels in node.figures.labels(metric))
-    return max((min(1.0, each) for each in rates if each is not None), default=0.0)
+    return max((min(1.0, rate) for rate in rates if rate is not None), default=0.0)
 
 
 def somebody_waits(nodes: Sequence[NodeRow]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -27,13 +28,46 @@ sys.exit(main())
 '''
 
 
-def one_file(package: str, does: str, others: Sequence[str] = ()) -> bytes:
-    """`NAME.pyz`, which starts a package of that name, byte for byte the same for the same sources.
+@dataclass(frozen=True, slots=True)
+class NodeProgram:
+    """A package that nodes run as one file, which its module `command` starts."""
 
-    The format is that of zipapp of the standard library. `others` are all other packages and modules that it
-    imports.
-    """
-    return _archive(package, does, tuple(others))
+    package: str
+    does: str
+    """What it is, for the head of the file."""
+    others: tuple[str, ...] = ()
+    """All other packages and modules that it imports."""
+
+    @property
+    def name(self) -> str:
+        """The package's own name, which file and unit have too."""
+        return self.package.rpartition(".")[2]
+
+    @property
+    def path(self) -> Path:
+        """Where nodes have it."""
+        return DIRECTORY / f"{self.name}.pyz"
+
+    @property
+    def unit(self) -> str:
+        """The name of the systemd unit that runs it."""
+        return f"gridwright-{self.name}.service"
+
+    def archive(self) -> bytes:
+        """`NAME.pyz` in the format of zipapp, byte for byte the same for the same sources."""
+        return _archive(self.package, self.does, self.others)
+
+    def unit_text(self) -> str:
+        """The systemd unit that the package brings along."""
+        return _directory(self.package).joinpath(self.unit).read_text("utf-8")
+
+    def role_files(self, role: str = "") -> dict[str, str | bytes]:
+        """The file, and its unit if it has one, as files of the role that installs them."""
+        place = f"roles/{role or self.name}/files"
+        files: dict[str, str | bytes] = {f"{place}/{self.name}.pyz": self.archive()}
+        if _directory(self.package).joinpath(self.unit).is_file():
+            files[f"{place}/{self.unit}"] = self.unit_text()
+        return files
 
 
 @cache
@@ -47,12 +81,6 @@ def _archive(package: str, does: str, others: tuple[str, ...]) -> bytes:
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, content)
     return buffer.getvalue()
-
-
-def unit_of(package: str) -> str:
-    """The systemd unit that a package brings along."""
-    name = package.rpartition(".")[2]
-    return _directory(package).joinpath(f"gridwright-{name}.service").read_text("utf-8")
 
 
 def _directory(package: str) -> Traversable:
@@ -75,3 +103,35 @@ def _content(package: str, does: str, packages: Sequence[str]) -> dict[str, byte
             if file.name.endswith((".py", ".json")):
                 content["/".join([*parts, file.name])] = file.read_bytes()
     return content
+
+
+_NODE = "gridwright.node_programs"
+SCRATCH = NodeProgram(f"{_NODE}.scratch", "the scratch storage of this node")
+USERS = NodeProgram(
+    f"{_NODE}.users", "what makes the accounts of the grid on this machine", ("gridwright.beneath",)
+)
+BATCH_JOB = NodeProgram(f"{_NODE}.batch_job", "a job of a batch system on its node", ("gridwright.beneath",))
+HEALTH = NodeProgram(f"{_NODE}.health", "the check of this node's mounts", (f"{_NODE}.scratch",))
+
+BATCH_JOB_STARTER = """\
+#!/bin/sh
+# Starts a job of Gridwright, written by it: the Python of the system, wherever the node has it.
+for python in /usr/bin/python3 /usr/libexec/platform-python "$(command -v python3)"; do
+    if [ -x "$python" ]; then
+        exec "$python" -I -S -B "${0%.sh}.pyz" "$@"
+    fi
+done
+echo "gridwright: this node has no python3, which starts jobs" >&2
+exit 127
+"""
+"""The file that a batch system is given. Without site packages Python starts in a third of the time."""
+HEALTH_STARTER = DIRECTORY / "health"
+"""What starts the health program: slurmd takes a file, and no arguments."""
+HEALTH_STARTER_TEXT = f"""\
+#!/bin/sh
+# HealthCheckProgram of slurm.conf, written by Gridwright. Its status is 0 whatever happens: newer releases of
+# Slurm let no node register whose program fails, and all that it has to say it says to Slurm itself.
+/usr/bin/python3 -I -S {HEALTH.path}
+exit 0
+"""
+"""The content of HEALTH_STARTER. Without site packages Python starts in a third of the time."""

@@ -19,6 +19,7 @@ from gridwright.catalog.basis import PriceBasis, offers_basis, price_basis
 from gridwright.catalog.instances import Provider
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
+from gridwright.filesystems.capabilities import Offers
 from gridwright.filesystems.growth import Growth
 from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
 from gridwright.filesystems.site import default_region, volume_limit
@@ -45,8 +46,8 @@ def _homes(needs: Needs, library: str) -> list[tuple[Place, str]]:
     """Where a library may live: a place, and the name of a kept file system or nothing."""
     given, losses = needs.given, needs.requirements.availability
     existing: dict[str, tuple[Place, str]] = {
-        name: ("kept-local" if each.is_node_local else "kept", name)
-        for name, each in given.filesystems.items()
+        name: ("kept-local" if filesystem.is_node_local else "kept", name)
+        for name, filesystem in given.filesystems.items()
     }
     if library in given.homes:
         return [existing[given.homes[library]]]
@@ -61,11 +62,11 @@ def _homes(needs: Needs, library: str) -> list[tuple[Place, str]]:
 def volumes_on_sale(catalog: Catalog, spec: GridSpec, region: str) -> tuple[VolumeMarket, VolumeMarket]:
     """Types for one machine, and types that two attach at once: none where the grid cannot have these."""
     kind = spec.provider_kind
-    alone = volume_market(catalog, kind.planned_volumes, region)
-    if kind.settings_of_pairs(spec) is None:
+    alone = volume_market(catalog, kind.market.planned_volumes, region)
+    shared = kind.shared_volumes
+    if shared is None or shared.settings(spec) is None:
         return alone, VolumeMarket(())
-    types = kind.shared_volume_types
-    return alone, volume_market(catalog, types, region) if types else alone
+    return alone, volume_market(catalog, shared.types, region) if shared.types else alone
 
 
 LEVELS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -118,7 +119,7 @@ class Candidate:
     @property
     def later_usd_per_hour(self) -> float:
         """What it costs after the growth of its libraries: never less than before."""
-        more = sum((each.usd_later - each.mean_usd) * times for each, times in self.growths.values())
+        more = sum((growth.usd_later - growth.mean_usd) * times for growth, times in self.growths.values())
         return self.usd_per_hour + more
 
 
@@ -170,7 +171,12 @@ def market(catalog: Catalog, needs: Needs) -> Market:
         shared_volumes=shared,
         services_of=provider if described else "",
     )
-    offers = [(name, offer) for name, kind in all_kinds() for offer in kind.offers(on_sale)]
+    offers = [
+        (name, offer)
+        for name, kind in all_kinds()
+        if isinstance(kind, Offers)
+        for offer in kind.offers(on_sale)
+    ]
     if not volumes.volumes and not offers:
         raise _no_storage(catalog, needs)
     unpriced = tuple(one for one, usd in known if usd is None)
@@ -283,14 +289,14 @@ class Search:
         most = nodes.existing.most_level(nodes.placement)
         seen: set[tuple[int, ...]] = set()
         for level in self.levels:
-            found = list(self._at_level(nodes, level)) if level <= most else []
-            for one in found:
+            candidates = list(self._at_level(nodes, level)) if level <= most else []
+            for one in candidates:
                 # What was bought for a lower level is often enough for the next.
                 key = (id(one.shared), id(one.scratch), id(one.volumes))
                 if key not in seen:
                     seen.add(key)
                     yield one
-            if not found:
+            if not candidates:
                 break
 
     def _at_level(self, nodes: PlacedNodes, level: float) -> Iterator[Candidate]:

@@ -120,13 +120,13 @@ class Pool:
     def worth_simulating(self, candidates: Iterable[Candidate]) -> list[Contender]:
         """Those that no cheaper one outdoes, by cost."""
         kept = Better()
-        found: list[Contender] = []
+        contenders: list[Contender] = []
         for candidate in sorted(candidates, key=order):
             one = self.contender(candidate)
             if not kept.outdo(one):
                 kept.add(one)
-                found.append(one)
-        return found
+                contenders.append(one)
+        return contenders
 
     def contender(self, one: Candidate) -> Contender:
         """A candidate with what the jobs can use of it."""
@@ -391,7 +391,9 @@ def worthwhile_types(
     given = needs.given
     filters = list(node_filters(needs))
     suitable = [(one, usd) for one, usd in instances if all(each.fits(one) for each in filters)]
-    if given.instance is not None or any(each.is_node_local for each in given.filesystems.values()):
+    if given.instance is not None or any(
+        filesystem.is_node_local for filesystem in given.filesystems.values()
+    ):
         return suitable
     kept: dict[Hashable, list[tuple[int, tuple[float, ...]]]] = {}
     found = []
@@ -414,9 +416,9 @@ def _offered(one: InstanceType) -> tuple[int, tuple[float, ...]]:
 
 def _rates(needs: Needs, night: BatchWindow) -> Iterator[tuple[Needs, Sequence[float]]]:
     """Needs whose libraries have rates, and how many times these are planned for."""
-    kept = needs.given.homes
+    homes = needs.given.homes
     # What is kept delivers what it does: the simulation tells whether that is enough.
-    moved = {name: rate for name, rate in night.bytes_per_core_s().items() if name not in kept}
+    moved = {name: rate for name, rate in night.bytes_per_core_s().items() if name not in homes}
     free = [
         name for name, need in needs.libraries.items() if not need.bytes_per_s_per_core and moved.get(name)
     ]
@@ -553,7 +555,7 @@ def plan_deadline(spec: GridSpec, night: BatchWindow, catalog: Catalog | None = 
         night.matrix.name,
         night.jobs,
         deadline,
-        _ranked(each for number, each in made.items() if each.front or number == best),
+        _ranked(design for number, design in made.items() if design.front or number == best),
         made[best] if best is not None else None,
         fastest,
         made[relaxed] if relaxed is not None else None,

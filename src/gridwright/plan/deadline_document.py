@@ -18,7 +18,7 @@ def deadline_document(plan: DeadlinePlan) -> dict[str, Any]:
         "considered": plan.considered,
         "simulated": plan.simulated,
         "search_seconds": plan.seconds,
-        "designs": [_design(rank, each) for rank, each in enumerate(plan.designs, start=1)],
+        "designs": [_design(rank, design) for rank, design in enumerate(plan.designs, start=1)],
         "best": _design(plan.designs.index(plan.best) + 1, plan.best) if plan.best else None,
         "one_more_hour_saves_usd_per_hour": plan.saved_usd_per_hour,
         "missed_by_s": plan.missed_by_s,

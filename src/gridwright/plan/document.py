@@ -26,12 +26,12 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "designs": [_design(rank, design) for rank, design in enumerate(plan.designs, start=1)],
         "neighbours": [
             {
-                "title": each.title,
-                "change": each.change,
-                "why": each.why,
-                "cost_usd_per_hour": each.usd_per_hour,
+                "title": neighbour.title,
+                "change": neighbour.change,
+                "why": neighbour.why,
+                "cost_usd_per_hour": neighbour.usd_per_hour,
             }
-            for each in plan.neighbours
+            for neighbour in plan.neighbours
         ],
         "impossible": list(plan.impossible),
         "kept": list(plan.kept),
@@ -87,8 +87,12 @@ def _growth(design: Design) -> dict[str, Any] | None:
         "cost_usd_per_hour_later": design.growth.usd_per_hour_later,
         "cost_usd_per_hour_mean": design.growth.usd_per_hour_mean,
         "filesystems": {
-            name: {"in_place": each.in_place, "because": each.because, "later": dict(each.plain)}
-            for name, each in design.growth.filesystems.items()
+            name: {
+                "in_place": filesystem.in_place,
+                "because": filesystem.because,
+                "later": dict(filesystem.plain),
+            }
+            for name, filesystem in design.growth.filesystems.items()
         },
     }
 

@@ -10,7 +10,9 @@ from functools import cached_property
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import Layouts
 from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.provided import ManagedLustre
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route
 from gridwright.filesystems.site import ComputeNodes, Site, shares_network, volume_limit
 from gridwright.model.grid_layouts import apply_layout
@@ -71,7 +73,9 @@ class ExistingOnNodes:
     @cached_property
     def usd_per_hour(self) -> float:
         """What they cost; what has no price counts as nothing."""
-        costs = (cost.usd_per_hour for each in self.contributions.values() for cost in each.costs)
+        costs = (
+            cost.usd_per_hour for contribution in self.contributions.values() for cost in contribution.costs
+        )
         return sum(usd or 0.0 for usd in costs)
 
     def most_level(self, placement: Placement) -> float:
@@ -103,7 +107,7 @@ class ExistingOnNodes:
         kept, filesystem = self.contributions[home], self.needs.given.filesystems[home]
         if not (kept.outlives_node and kept.outlives_server):
             return 0
-        managed = kept.service is not None or kind_of(filesystem).managed_lustre(filesystem) is not None
+        managed = kept.service is not None or ManagedLustre in kind_of(filesystem).requests(filesystem)
         return 3 if managed else 2
 
     def limits(self, placement: Placement) -> Iterator[Limit]:
@@ -136,8 +140,9 @@ class ExistingOnNodes:
     def _stated(self) -> Mapping[tuple[str, str], FileLayout | None]:
         """Layouts that the spec states, by library and kept file system."""
         return {
-            (library, home): kind_of(filesystem).stated_layout(filesystem, stated)
+            (library, home): kind.stated_layout(filesystem, stated)
             for home, filesystem in self.needs.given.filesystems.items()
+            if isinstance(kind := kind_of(filesystem), Layouts)
             for library, stated in self.needs.spec.libraries.items()
         }
 
@@ -189,13 +194,13 @@ class ExistingOnNodes:
         """Kept file systems that lose what must be kept, by name, and what in words."""
         may = self.needs.requirements.availability
         for library, home in placement.homes.items():
-            kept = self.contributions[home]
+            contribution = self.contributions[home]
             if library == "data" and not may.lose_data_with_server:
-                if not kept.outlives_node:
+                if not contribution.outlives_node:
                     yield home, "data on it are lost with a node, and must be kept"
-                elif not kept.outlives_server:
+                elif not contribution.outlives_server:
                     yield home, "data on it are lost with one of its servers, and must be kept"
-            elif library != "data" and not kept.outlives_node and not may.lose_work_with_node:
+            elif library != "data" and not contribution.outlives_node and not may.lose_work_with_node:
                 yield home, f"{library} on it is lost with a node, and must be kept"
 
 
@@ -227,8 +232,8 @@ class ExistingStorage:
     def _made(self, nodes: ComputeNodes) -> ExistingOnNodes | None:
         site = Site(self.needs.spec, self.catalog, nodes)
         found = {}
-        for name, kept in self.needs.given.filesystems.items():
-            found[name] = kind_of(kept).contribute(name, kept, site)
+        for name, filesystem in self.needs.given.filesystems.items():
+            found[name] = kind_of(filesystem).contribute(name, filesystem, site)
             if found[name].unknown and name in self.needs.given.homes.values():
                 return None
         return None if site.problems else ExistingOnNodes(self.needs, nodes, found)
@@ -239,10 +244,10 @@ class ExistingStorage:
         nodes = ComputeNodes(count, instance.cores, instance.memory_bytes, instance)
         site = Site(self.needs.spec, self.catalog, nodes)
         problems = []
-        for name, kept in self.needs.given.filesystems.items():
-            if kept.is_node_local:
+        for name, filesystem in self.needs.given.filesystems.items():
+            if filesystem.is_node_local:
                 continue
-            unknown = kind_of(kept).contribute(name, kept, site).unknown
+            unknown = kind_of(filesystem).contribute(name, filesystem, site).unknown
             libraries = [each for each, home in self.needs.given.homes.items() if home == name]
             if unknown and libraries and not site.problems:
                 what = f"what {name} gives to {' and '.join(libraries)} cannot be planned with: {unknown}"
@@ -254,8 +259,8 @@ class ExistingStorage:
     def refusals(self, instance: InstanceType, count: int) -> Iterator[tuple[str, str]]:
         """Which kept file systems cannot be on such nodes, by name, and why in words."""
         nodes = ComputeNodes(count, instance.cores, instance.memory_bytes, instance)
-        for name, kept in self.needs.given.filesystems.items():
+        for name, filesystem in self.needs.given.filesystems.items():
             site = Site(self.needs.spec, self.catalog, nodes)
-            unknown = kind_of(kept).contribute(name, kept, site).unknown
+            unknown = kind_of(filesystem).contribute(name, filesystem, site).unknown
             words = [what for _, what, _ in site.problems] or ([unknown] if unknown else [])
             yield from ((name, what) for what in words)

@@ -36,7 +36,7 @@ class Filter:
         return Fit(self.requirement, self.provided(instance), self.required, "yes" if fits else "no")
 
 
-def check_instance_families(needs: Needs, catalog: Catalog) -> None:
+def check_family_names(needs: Needs, catalog: Catalog) -> None:
     """Raise GridwrightError for families that the provider does not have, each with the nearest."""
     spec = needs.spec
     families = {one.family for one in catalog.instances.values() if one.provider == spec.provider}

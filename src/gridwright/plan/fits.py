@@ -37,16 +37,16 @@ class Held:
     cheapest: Candidate | None
 
 
-def held(found: SearchResult, instance: InstanceType) -> Held:
+def held(result: SearchResult, instance: InstanceType) -> Held:
     """Hold a type of the catalogue against every requirement."""
-    cheapest = found.cheapest.get(instance.name)
-    side = NodeSide(found.needs, found.market.volumes, instance)
-    rows = [*_type_rows(found, instance), *_data_row(side)]
+    cheapest = result.cheapest.get(instance.name)
+    side = NodeSide(result.needs, result.market.volumes, instance)
+    rows = [*_type_rows(result, instance), *_data_row(side)]
     excluded = [f"{fit.requirement}: {_short(fit)}" for fit in rows if fit.fits == "no"]
     placed, unplaced = _place_rows(side)
     rows += placed
     excluded += unplaced
-    for fit in (_storage_row(side, cheapest, excluded), _budget_row(found, cheapest)):
+    for fit in (_storage_row(side, cheapest, excluded), _budget_row(result, cheapest)):
         rows.append(fit)
         if fit.fits == "no":
             excluded.append(f"{fit.requirement}: {_short(fit)}")
@@ -57,19 +57,19 @@ def _short(fit: Fit) -> str:
     return f"{fit.provided}, {fit.required} required"
 
 
-def _type_rows(found: SearchResult, instance: InstanceType) -> Iterator[Fit]:
+def _type_rows(result: SearchResult, instance: InstanceType) -> Iterator[Fit]:
     """What the type is, whatever the libraries need: filters, price, cores."""
-    needs = found.needs
-    for each in node_filters(needs):
-        yield each.fit(instance)
-    price = found.market.prices.get(instance.name)
+    needs = result.needs
+    for node_filter in node_filters(needs):
+        yield node_filter.fit(instance)
+    price = result.market.prices.get(instance.name)
     yield Fit(
         f"price in {needs.region or needs.spec.provider}",
         "none known" if price is None else f"{price:.4g} USD/h",
         "known",
         "no" if price is None else "yes",
     )
-    side = NodeSide(needs, found.market.volumes, instance)
+    side = NodeSide(needs, result.market.volumes, instance)
     count = side.nodes({})
     enough = side.allows(count, 0)
     most = needs.requirements.nodes.count.most or MAX_NODES
@@ -123,8 +123,8 @@ def _place_rows(side: NodeSide) -> tuple[list[Fit], list[str]]:
     if working:
         return rows, []
     uniform: list[dict[str, Place]] = [dict.fromkeys(own, place) for place in PLACES]
-    obstacles = [side.obstacle({**base, **each}) for each in uniform]
-    return rows, [f"no place for {who}: {'; '.join(each for each in obstacles if each)}"]
+    obstacles = [side.obstacle({**base, **places}) for places in uniform]
+    return rows, [f"no place for {who}: {'; '.join(obstacle for obstacle in obstacles if obstacle)}"]
 
 
 def _existing_place(side: NodeSide, library: str) -> Place:
@@ -200,8 +200,8 @@ def _storage_row(side: NodeSide, cheapest: Candidate | None, excluded: list[str]
     return Fit(STORAGE_ROW, "nothing on sale delivers and holds it", required, "no")
 
 
-def _budget_row(found: SearchResult, cheapest: Candidate | None) -> Fit:
-    budget = found.needs.requirements.budget
+def _budget_row(result: SearchResult, cheapest: Candidate | None) -> Fit:
+    budget = result.needs.requirements.budget
     required = "no budget is stated"
     if budget is not None:
         required = f"at most {hourly(budget, cheapest.usd_per_hour if cheapest else None)}"

@@ -60,7 +60,9 @@ class Given:
     @property
     def node_volumes(self) -> int:
         """Volumes at each node that belong to kept file systems."""
-        disks = [disk for each in self.filesystems.values() if (disk := each.node_disks) is not None]
+        disks = [
+            disk for filesystem in self.filesystems.values() if (disk := filesystem.node_disks) is not None
+        ]
         return sum(each.count or 1 for each in disks if each.type != INSTANCE_STORE)
 
     @property

@@ -77,8 +77,9 @@ def _document(candidate: Candidate, needs: Needs) -> dict[str, Any]:
     for section in (spec.provider, "scheduler", "report", "silence"):
         if section in given:
             document[section] = given[section]
-    if spec.provider in document and (candidate.shared and candidate.shared.shares_volumes):
-        document[spec.provider] |= spec.provider_kind.settings_of_pairs(spec) or {}
+    pairs = spec.provider_kind.shared_volumes
+    if pairs and spec.provider in document and candidate.shared and candidate.shared.shares_volumes:
+        document[spec.provider] |= pairs.settings(spec) or {}
     return document
 
 
@@ -92,15 +93,15 @@ def _with_layout(library: dict[str, Any], filesystems: Mapping[str, Any]) -> dic
 def _new_names(candidate: Candidate, needs: Needs) -> dict[Place, str]:
     """What new file systems are called: as few designs as can be have another name than the usual one."""
     used = set(candidate.places.values())
-    kept = needs.given.filesystems
-    taken = {*kept, *(str(each.path).strip("/") for each in kept.values())}
+    filesystems = needs.given.filesystems
+    taken = {*filesystems, *(str(filesystem.path).strip("/") for filesystem in filesystems.values())}
     return {
         place: f"new-{name}" if name in taken else name for place, name in _NAMES.items() if place in used
     }
 
 
 def _filesystems(candidate: Candidate, names: Mapping[Place, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    filesystems: dict[str, Any] = {}
     for place, name in names.items():
         if place == "instance-store":
             plain = on_node_disks({"type": "instance-store"})
@@ -109,8 +110,8 @@ def _filesystems(candidate: Candidate, names: Mapping[Place, str]) -> dict[str, 
         else:
             choice = candidate.shared if place == "shared" else candidate.scratch
             plain = dict(choice.plain) if choice else {}
-        found[name] = {"type": plain.pop("type"), "path": f"/{name}", **plain}
-    return found
+        filesystems[name] = {"type": plain.pop("type"), "path": f"/{name}", **plain}
+    return filesystems
 
 
 def _library(

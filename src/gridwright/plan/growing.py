@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gridwright.filesystems import all_kinds
+from gridwright.filesystems.capabilities import NodeDisks
 from gridwright.filesystems.growth import IN_PLACE, Growth, changed_fields
 from gridwright.filesystems.offers import GrowingOffer, Offer, SharedChoice
 from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet
@@ -68,5 +69,4 @@ def growing_volumes(
 
 def on_node_disks(disks: Mapping[str, Any]) -> dict[str, Any]:
     """The file system of the first kind that can be on disks of each node."""
-    sections = (kind.on_node_disks(disks) for _, kind in all_kinds())
-    return dict(next(each for each in sections if each is not None))
+    return dict(next(kind for _, kind in all_kinds() if isinstance(kind, NodeDisks)).on_node_disks(disks))

@@ -77,11 +77,11 @@ def read_needs(spec: GridSpec) -> Needs:
             "the spec has no requirements: to plan for",
             "Add requirements: {cores: 64}, and requires: to the libraries",
         )
-    if not (spec.is_cloud or spec.provider_kind.plans_services):
+    if not (spec.is_cloud or spec.provider_kind.market.plans_services):
         clouds = [
-            f"provider: {name}{' and a region' if kind.needs_region else ''}"
+            f"provider: {name}{' and a region' if kind.market.needs_region else ''}"
             for name, kind in PROVIDERS.kinds()
-            if kind.is_cloud or kind.plans_services
+            if kind.is_cloud or kind.market.plans_services
         ]
         raise _refused(
             spec,

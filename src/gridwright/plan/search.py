@@ -26,7 +26,7 @@ from gridwright.plan.candidates import LEVELS, Candidate, Market, Search, market
 from gridwright.plan.design import Design, DesignExplanation, Neighbour, Plan
 from gridwright.plan.existing import check_existing_nodes
 from gridwright.plan.existing_bottlenecks import bottlenecks, freed
-from gridwright.plan.filters import Filter, check_instance_families, node_filters
+from gridwright.plan.filters import Filter, check_family_names, node_filters
 from gridwright.plan.fits import held, hourly
 from gridwright.plan.grid_spec import design_growth, design_spec
 from gridwright.plan.needs import Need, Needs, read_needs, readings
@@ -44,24 +44,24 @@ LEAST = 1e-3
 """The smallest part of a requirement that is tried."""
 
 
-def impossible(found: SearchResult) -> tuple[str, ...]:
+def impossible(result: SearchResult) -> tuple[str, ...]:
     """Lines that name what binds and the nearest possible value. Call it only where no design was found."""
-    if found.needs.given.parts and (lines := bottlenecks(found)):
-        return (*([_over_budget(found)] if found.candidates else []), *lines)
-    if found.candidates:
-        return (_over_budget(found),)
-    if not found.market.instances:
-        spec = found.needs.spec
+    if result.needs.given.parts and (lines := bottlenecks(result)):
+        return (*([_over_budget(result)] if result.candidates else []), *lines)
+    if result.candidates:
+        return (_over_budget(result),)
+    if not result.market.instances:
+        spec = result.needs.spec
         where = f" in {spec.region}" if spec.region else ""
         return (f"no instance type of {spec.provider} has a known price{where}",)
-    if not found.suitable:
-        return (_failed_filter(found),)
-    return (*_too_much(found), _looked_at(found))
+    if not result.suitable:
+        return (_failed_filter(result),)
+    return (*_too_much(result), _looked_at(result))
 
 
-def _over_budget(found: SearchResult) -> str:
-    best = min(found.candidates, key=lambda one: one.later_usd_per_hour)
-    budget = found.needs.requirements.budget or 0.0
+def _over_budget(result: SearchResult) -> str:
+    best = min(result.candidates, key=lambda one: one.later_usd_per_hour)
+    budget = result.needs.requirements.budget or 0.0
     # Rounded up: what is called possible must be.
     possible = math.ceil(best.later_usd_per_hour * 100) / 100
     return (
@@ -70,22 +70,27 @@ def _over_budget(found: SearchResult) -> str:
     )
 
 
-def _failed_filter(found: SearchResult) -> str:
+def _failed_filter(result: SearchResult) -> str:
     """The first requirement after which no type is left, and the best that those before it still had."""
-    left = [one for one, _ in found.market.instances]
+    left = [one for one, _ in result.market.instances]
     narrowed: list[str] = []
-    for each in node_filters(found.needs):
-        kept = [one for one in left if each.fits(one)]
+    for node_filter in node_filters(result.needs):
+        kept = [one for one in left if node_filter.fits(one)]
         if kept:
-            narrowed += [f"{each.field or each.requirement} {each.required}"] if len(kept) < len(left) else []
+            narrowed += (
+                [f"{node_filter.field or node_filter.requirement} {node_filter.required}"]
+                if len(kept) < len(left)
+                else []
+            )
             left = kept
             continue
-        what = f"{each.field or each.requirement}: {_none_of(len(left), narrowed)} {_has(each)}"
-        if each.score is not None:
-            engine = Search(found.needs, found.market)
-            for one in sorted(left, key=each.score, reverse=True):
-                if next(engine.candidates(one, found.market.prices[one.name]), None):
-                    return f"{what}; the nearest possible is {each.provided(one)} ({one.name})"
+        what = f"{node_filter.field or node_filter.requirement}: {_none_of(len(left), narrowed)} "
+        what += _has(node_filter)
+        if node_filter.score is not None:
+            engine = Search(result.needs, result.market)
+            for one in sorted(left, key=node_filter.score, reverse=True):
+                if next(engine.candidates(one, result.market.prices[one.name]), None):
+                    return f"{what}; the nearest possible is {node_filter.provided(one)} ({one.name})"
         return what
     return "no instance type meets all of these at once"
 
@@ -101,46 +106,48 @@ def _has(each: Filter) -> str:
     return each.required if each.field else f"{each.requirement} {each.required}"
 
 
-def _looked_at(found: SearchResult) -> str:
+def _looked_at(result: SearchResult) -> str:
     """The types that stand behind the other lines, and what left out the rest."""
-    spec = found.needs.spec
-    if spec.provider_kind.plans_services:
+    spec = result.needs.spec
+    if spec.provider_kind.market.plans_services:
         return f"with {spec.provider_kind.machine_words(spec)} as the spec describes them"
-    of, left = len(found.market.instances), len(found.suitable)
+    of, left = len(result.market.instances), len(result.suitable)
     if left == of:
         return f"with any of all {of} instance types with a price"
-    by = "; ".join(f"{each.requirement} {each.required}" for each in node_filters(found.needs))
+    by = "; ".join(
+        f"{node_filter.requirement} {node_filter.required}" for node_filter in node_filters(result.needs)
+    )
     return f"with any of the {left} instance types looked at: of {of} with a price, those that meet {by}"
 
 
-def _too_much(found: SearchResult) -> list[str]:
+def _too_much(result: SearchResult) -> list[str]:
     """The rates or capacities that nothing delivers, each with the most that something does."""
-    needs = found.needs
+    needs = result.needs
     lines = []
     for name, need in needs.libraries.items():
-        part = _largest(found, partial(_scaled, needs, only=name))
+        part = _largest(result, partial(_scaled, needs, only=name))
         if need.bytes_per_s_per_core and part:
             asked, possible = need.bytes_per_s_per_core, need.bytes_per_s_per_core * part
             lines.append(
                 f"libraries.{name}.requires: {format_rate(asked, True)} is out of reach; the rest as it is, "
                 f"the nearest possible is {_at_most(possible)}"
             )
-    if line := _too_few_nodes(found):
+    if line := _too_few_nodes(result):
         lines.append(line)
-    elif cores := _most_cores(found):
+    elif cores := _most_cores(result):
         lines.append(
             f"requirements.cores: {needs.cores} at these rates are out of reach; the nearest "
-            f"possible is {cores}{_what_stops(found, cores + 1)}"
+            f"possible is {cores}{_what_stops(result, cores + 1)}"
         )
     if lines:
         return lines
-    if part := _largest(found, partial(_scaled, needs)):
+    if part := _largest(result, partial(_scaled, needs)):
         return [
             f"libraries.*.requires: together they are out of reach for {needs.cores} cores; "
             f"the nearest possible is {math.floor(part * 1000) / 10:g} % of each rate"
         ]
     room = needs.capacity_later(needs.libraries)
-    if room and (part := _largest(found, partial(_roomy, needs))):
+    if room and (part := _largest(result, partial(_roomy, needs))):
         return [
             f"libraries.*.capacity: no design holds {format_bytes(room)} at these rates; "
             f"the nearest possible is {math.floor(room * part / 2**40)} TiB in all"
@@ -149,20 +156,20 @@ def _too_much(found: SearchResult) -> list[str]:
     return [f"{what} of the libraries are out of reach: plan several grids"]
 
 
-def _too_few_nodes(found: SearchResult) -> str:
+def _too_few_nodes(result: SearchResult) -> str:
     """The bound on the number of nodes, where it is what forbids; empty where it is not."""
-    requirements = found.needs.requirements
+    requirements = result.needs.requirements
     most = requirements.nodes.count.most
-    if most is None or not _feasible(found, _of_at_most(found.needs, MAX_NODES)):
+    if most is None or not _feasible(result, _of_at_most(result.needs, MAX_NODES)):
         return ""
     low, high = most, MAX_NODES
     while high - low > 1:
         middle = (low + high) // 2
-        fits = _feasible(found, _of_at_most(found.needs, middle))
+        fits = _feasible(result, _of_at_most(result.needs, middle))
         low, high = (low, middle) if fits else (middle, high)
     few = "1 node is" if most == 1 else f"{most} nodes are"
     return (
-        f"requirements.nodes.count.most: {few} too few for {found.needs.cores} cores at these "
+        f"requirements.nodes.count.most: {few} too few for {result.needs.cores} cores at these "
         f"rates; the nearest possible is {high}"
     )
 
@@ -175,10 +182,10 @@ def _of_at_most(needs: Needs, nodes: int) -> Needs:
     return replace(needs, requirements=needs.requirements.model_copy(update={"nodes": changed}))
 
 
-def _what_stops(found: SearchResult, cores: int) -> str:
+def _what_stops(result: SearchResult, cores: int) -> str:
     """What so many cores run into, where one limit of plans alone does it; else nothing is said."""
-    needs = found.needs
-    counts = [(math.ceil(cores / one.cores), one.cores) for one, _ in found.suitable]
+    needs = result.needs
+    counts = [(math.ceil(cores / one.cores), one.cores) for one, _ in result.suitable]
     # Whole nodes have a few cores more than are asked for, and file systems must serve them, too.
     whole = min((count * each for count, each in counts if count <= MAX_NODES), default=None)
     if whole is None:
@@ -187,7 +194,7 @@ def _what_stops(found: SearchResult, cores: int) -> str:
         return ""
     rate, room = needs.rate(["data"]) * whole, needs.capacity_later(["data"])
     may_lose = needs.requirements.availability.lose_data_with_server
-    offers = [offer for _, offer in found.market.offers if offer.durable or may_lose]
+    offers = [offer for _, offer in result.market.offers if offer.durable or may_lose]
     if any(offer.smallest(rate, room) for offer in offers):
         return ""
     return f" (for data, a plan has at most {' or '.join(dict.fromkeys(offer.most for offer in offers))})"
@@ -219,25 +226,25 @@ def _roomy(needs: Needs, share: float) -> Needs:
     )
 
 
-def _largest(found: SearchResult, needs_of: Callable[[float], Needs]) -> float | None:
+def _largest(result: SearchResult, needs_of: Callable[[float], Needs]) -> float | None:
     """The largest part of a requirement that some grid meets, found by halving; None when none does."""
-    if not _feasible(found, needs_of(LEAST)):
+    if not _feasible(result, needs_of(LEAST)):
         return None
     low, high = LEAST, 1.0
     for _ in range(STEPS):
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if _feasible(found, needs_of(middle)) else (low, middle)
+        low, high = (middle, high) if _feasible(result, needs_of(middle)) else (low, middle)
     return low
 
 
-def _most_cores(found: SearchResult) -> int | None:
+def _most_cores(result: SearchResult) -> int | None:
     """The most cores that some grid serves at the required rates; None when not even one."""
-    low, high = 0, found.needs.cores
+    low, high = 0, result.needs.cores
     while high - low > 1:
         middle = (low + high) // 2
-        fewer = found.needs.requirements.model_copy(update={"cores": middle})
+        fewer = result.needs.requirements.model_copy(update={"cores": middle})
         low, high = (
-            (middle, high) if _feasible(found, replace(found.needs, requirements=fewer)) else (low, middle)
+            (middle, high) if _feasible(result, replace(result.needs, requirements=fewer)) else (low, middle)
         )
     return low or None
 
@@ -247,9 +254,9 @@ def _at_most(bytes_per_s: float) -> str:
     return format_rate(math.floor(bytes_per_s / 1e5) * 1e5, per_core=True)
 
 
-def _feasible(found: SearchResult, needs: Needs) -> bool:
-    engine = Search(needs, found.market)
-    return any(next(engine.candidates(instance, usd), None) for instance, usd in found.suitable)
+def _feasible(result: SearchResult, needs: Needs) -> bool:
+    engine = Search(needs, result.market)
+    return any(next(engine.candidates(instance, usd), None) for instance, usd in result.suitable)
 
 
 SAME = 0.0005
@@ -264,7 +271,7 @@ HOMES: dict[Place, str] = {
 }
 
 
-def difference(found: SearchResult, one: Candidate, best: Candidate) -> str:
+def difference(result: SearchResult, one: Candidate, best: Candidate) -> str:
     """What `one` costs more than `best`, by part in USD per hour, and why, in words."""
     more = one.usd_per_hour / best.usd_per_hour - 1
     losses, gains = list(_better(best, one)), list(_better(one, best))
@@ -273,7 +280,7 @@ def difference(found: SearchResult, one: Candidate, best: Candidate) -> str:
     else:
         price = "costs the same" if losses else "costs the same and is no worse"
     parts = ", ".join(_parts(one, best))
-    reasons = [*_moved(found, one, best), *_nodes(found, one, best)]
+    reasons = [*_moved(result, one, best), *_nodes(result, one, best)]
     reasons += [f"{theirs} in place of {mine}" for mine, theirs in losses]
     text = "; ".join([f"{price}: {parts}" if parts else price, *reasons])
     return "; in return ".join([text, *(f"{mine} against {theirs}" for mine, theirs in gains)])
@@ -300,14 +307,14 @@ def _parts(one: Candidate, best: Candidate) -> Iterator[str]:
             unit = ""
 
 
-def _moved(found: SearchResult, one: Candidate, best: Candidate) -> Iterator[str]:
+def _moved(result: SearchResult, one: Candidate, best: Candidate) -> Iterator[str]:
     """Why libraries live elsewhere, and what the shared file system has to do for it."""
     moves: dict[tuple[Place, Place], list[str]] = {}
     for name, place in one.places.items():
         if best.places[name] != place:
             moves.setdefault((place, best.places[name]), []).append(name)
     obstacle = (
-        NodeSide(found.needs, found.market.volumes, one.instance).obstacle(best.places) if moves else None
+        NodeSide(result.needs, result.market.volumes, one.instance).obstacle(best.places) if moves else None
     )
     if obstacle is not None:
         yield f"{obstacle}, so it takes {' and '.join(_moves(moves))}"
@@ -315,7 +322,7 @@ def _moved(found: SearchResult, one: Candidate, best: Candidate) -> Iterator[str
         yield from _moves(moves)
     if one.shared is None or best.shared is None:
         return
-    asked, before = _demand(found, one), _demand(found, best)
+    asked, before = _demand(result, one), _demand(result, best)
     if asked != before:
         yield f"its shared file system must bring {asked} in place of {before}"
     elif one.shared.title != best.shared.title:
@@ -327,19 +334,19 @@ def _moves(moves: dict[tuple[Place, Place], list[str]]) -> Iterator[str]:
         yield f"{HOMES[place]} for {listed(names)} in place of {HOMES[before]}"
 
 
-def _demand(found: SearchResult, one: Candidate) -> str:
+def _demand(result: SearchResult, one: Candidate) -> str:
     """The rate and the capacity that a candidate requires of its shared file system."""
     names = [name for name, place in one.places.items() if place == "shared"]
-    rate = found.needs.rate(names) * one.cores
-    return f"{format_rate(rate)} and {format_bytes(found.needs.capacity(names))}"
+    rate = result.needs.rate(names) * one.cores
+    return f"{format_rate(rate)} and {format_bytes(result.needs.capacity(names))}"
 
 
-def _nodes(found: SearchResult, one: Candidate, best: Candidate) -> Iterator[str]:
+def _nodes(result: SearchResult, one: Candidate, best: Candidate) -> Iterator[str]:
     """What nodes of another type or number have that costs more, and how they differ."""
     if (one.instance.name, one.count) == (best.instance.name, best.count):
         return
-    required = found.needs.cores
-    for_cores = NodeSide(found.needs, found.market.volumes, one.instance).nodes({})
+    required = result.needs.cores
+    for_cores = NodeSide(result.needs, result.market.volumes, one.instance).nodes({})
     if one.count > for_cores:
         yield f"{one.count} nodes for the room on their instance stores, where {for_cores} have the cores"
     elif one.cores > max(best.cores, required):
@@ -393,35 +400,35 @@ OF_A_KIND = 3
 """Most of them that only live in other places, and most of other families."""
 
 
-def neighbours(found: SearchResult, best: Candidate) -> tuple[Neighbour, ...]:
+def neighbours(result: SearchResult, best: Candidate) -> tuple[Neighbour, ...]:
     """Other placements and sizes of the cheapest design, and other families, and why none is better."""
-    near = [*_other_places(found, best)]
-    if found.needs.given.instance is None:
-        near += [*_other_sizes(found, best), *_other_families(found, best)]
-    return tuple([*_without_existing(found, best), *near][:NEIGHBOURS])
+    near = [*_other_places(result, best)]
+    if result.needs.given.instance is None:
+        near += [*_other_sizes(result, best), *_next_best_family(result, best)]
+    return tuple([*_without_existing(result, best), *near][:NEIGHBOURS])
 
 
-def _without_existing(found: SearchResult, best: Candidate) -> Iterator[Neighbour]:
+def _without_existing(result: SearchResult, best: Candidate) -> Iterator[Neighbour]:
     """The cheapest designs without each existing part, which show what it costs or saves."""
-    given = found.needs.given
+    given = result.needs.given
     for part in given.parts:
-        one = freed(found, given.without(part))
+        one = freed(result, given.without(part))
         if one is not None:
-            yield _neighbour(found, f"{part} not kept", one, best)
+            yield _neighbour(result, f"{part} not kept", one, best)
 
 
-def _neighbour(found: SearchResult, change: str, one: Candidate, best: Candidate) -> Neighbour:
-    why = difference(found, one, best)
-    budget = found.needs.requirements.budget
+def _neighbour(result: SearchResult, change: str, one: Candidate, best: Candidate) -> Neighbour:
+    why = difference(result, one, best)
+    budget = result.needs.requirements.budget
     if budget is not None and one.later_usd_per_hour > budget:
         why = f"over the budget of {hourly(budget, one.later_usd_per_hour)}; {why}"
     return Neighbour(title(one), change, why, one.usd_per_hour)
 
 
-def _other_places(found: SearchResult, best: Candidate) -> list[Neighbour]:
+def _other_places(result: SearchResult, best: Candidate) -> list[Neighbour]:
     """The same nodes, with another place for data, work or util."""
     cheapest: dict[tuple[tuple[str, str], ...], Candidate] = {}
-    for one in found.candidates:
+    for one in result.candidates:
         places = tuple(_home(one, name) for name in one.places)
         if one.instance.name != best.instance.name:
             continue
@@ -432,9 +439,9 @@ def _other_places(found: SearchResult, best: Candidate) -> list[Neighbour]:
     near = []
     for _, one in sorted(cheapest.items()):
         moved = [name for name in one.places if _home(best, name) != _home(one, name)]
-        new = "new " if found.needs.given.filesystems else ""
+        new = "new " if result.needs.given.filesystems else ""
         change = ", ".join(f"{name} on {one.homes.get(name) or new + one.places[name]}" for name in moved)
-        near.append(_neighbour(found, change, one, best))
+        near.append(_neighbour(result, change, one, best))
     return sorted(near, key=lambda each: each.usd_per_hour or math.inf)[:OF_A_KIND]
 
 
@@ -443,52 +450,52 @@ def _home(one: Candidate, library: str) -> tuple[str, str]:
     return one.places[library], one.homes.get(library, "")
 
 
-def _other_sizes(found: SearchResult, best: Candidate) -> list[Neighbour]:
+def _other_sizes(result: SearchResult, best: Candidate) -> list[Neighbour]:
     """The next smaller and larger types of the same family."""
     family = sorted(
-        (one for one, _ in found.market.instances if one.family == best.instance.family),
+        (one for one, _ in result.market.instances if one.family == best.instance.family),
         key=lambda one: (one.cores, one.name),
     )
     at = [one.name for one in family].index(best.instance.name)
-    return [_with_type(found, family[index], best) for index in (at - 1, at + 1) if 0 <= index < len(family)]
+    return [_with_type(result, family[index], best) for index in (at - 1, at + 1) if 0 <= index < len(family)]
 
 
-def _other_families(found: SearchResult, best: Candidate) -> list[Neighbour]:
+def _next_best_family(result: SearchResult, best: Candidate) -> list[Neighbour]:
     """The cheapest designs of the next best families."""
     seen = {best.instance.family}
     near: list[Neighbour] = []
-    for one in sorted(found.candidates, key=lambda each: each.usd_per_hour):
+    for one in sorted(result.candidates, key=lambda each: each.usd_per_hour):
         if len(near) == OF_A_KIND:
             break
         if one.instance.family not in seen:
             seen.add(one.instance.family)
-            near.append(_neighbour(found, f"nodes {one.instance.name}", one, best))
+            near.append(_neighbour(result, f"nodes {one.instance.name}", one, best))
     return near
 
 
-def _with_type(found: SearchResult, instance: InstanceType, best: Candidate) -> Neighbour:
-    against = held(found, instance)
+def _with_type(result: SearchResult, instance: InstanceType, best: Candidate) -> Neighbour:
+    against = held(result, instance)
     change = f"nodes {instance.name}"
     if against.cheapest is not None:
-        return _neighbour(found, change, against.cheapest, best)
+        return _neighbour(result, change, against.cheapest, best)
     return Neighbour(change, change, "; ".join(against.excluded_by), None)
 
 
 def explain_type(
-    found: SearchResult, instance: InstanceType, design: Callable[[Candidate], Design]
+    result: SearchResult, instance: InstanceType, design: Callable[[Candidate], Design]
 ) -> DesignExplanation:
     """What a type provides of each requirement, and the cheapest design with it, whatever the budget."""
-    against = held(found, instance)
+    against = held(result, instance)
     one = against.cheapest
-    verdict = _verdict(found, instance.name, one, against.excluded_by)
+    verdict = _verdict(result, instance.name, one, against.excluded_by)
     return DesignExplanation(instance.name, against.rows, design(one) if one else None, verdict)
 
 
-def _verdict(found: SearchResult, name: str, one: Candidate | None, excluded: tuple[str, ...]) -> str:
+def _verdict(result: SearchResult, name: str, one: Candidate | None, excluded: tuple[str, ...]) -> str:
     if one is None:
         return f"no grid with {name} meets the requirements: {'; '.join(excluded)}"
-    best = min(found.candidates, key=lambda each: each.usd_per_hour)
-    budget = found.needs.requirements.budget
+    best = min(result.candidates, key=lambda each: each.usd_per_hour)
+    budget = result.needs.requirements.budget
     over = ""
     if budget is not None and one.usd_per_hour > budget:
         over = f"{hourly(one.usd_per_hour, budget)}, over the budget of {hourly(budget, one.usd_per_hour)}"
@@ -496,7 +503,7 @@ def _verdict(found: SearchResult, name: str, one: Candidate | None, excluded: tu
         first = f"{name} makes the cheapest grid"
         return f"{first}, but it costs {over}: no type makes one within it" if over else first
     first = f"the cheapest grid with {name} {f'costs {over}' if over else 'meets the requirements'}"
-    why = difference(found, one, best)
+    why = difference(result, one, best)
     return f"{first}; against the cheapest of all, with {best.instance.name}, it {why}"
 
 
@@ -508,7 +515,7 @@ FRONT = 12
 """Most designs listed for being on the Pareto front."""
 
 
-def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None = None) -> Plan:
+def plan_grids(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None = None) -> Plan:
     """Find the cheapest grids that meet the requirements of a spec, and those worth their price.
 
     `explain` names an instance type to hold against every requirement. Raises GridwrightError for a
@@ -516,7 +523,7 @@ def plan(spec: GridSpec, catalog: Catalog | None = None, *, explain: str | None 
     """
     needs = read_needs(spec)
     catalog = catalog or load_catalog(spec.file.parent if spec.file else None)
-    check_instance_families(needs, catalog)
+    check_family_names(needs, catalog)
     explained = _explained(explain, spec, catalog) if explain else None
     found = search(needs, catalog)
     budget = needs.requirements.budget
@@ -564,20 +571,20 @@ def _explained(name: str, spec: GridSpec, catalog: Catalog) -> InstanceType:
     return catalog.instance(name, spec.provider)
 
 
-def _prices_of(found: SearchResult, designs: Sequence[Candidate]) -> str:
+def _prices_of(result: SearchResult, designs: Sequence[Candidate]) -> str:
     """When the prices of these designs were listed; those of managed offers where no type has one."""
-    catalog, basis = found.market.catalog, found.market.basis
-    region = default_region(catalog, found.needs.spec)
+    catalog, basis = result.market.catalog, result.market.basis
+    region = default_region(catalog, result.needs.spec)
     types = price_dates(catalog, (one.instance.name for one in designs), region)
     return types or " to ".join(dict.fromkeys(basis.storage if basis else ()))
 
 
-def _price_findings(found: SearchResult) -> tuple[Finding, ...]:
-    basis = found.market.basis
+def _price_findings(result: SearchResult) -> tuple[Finding, ...]:
+    basis = result.market.basis
     if basis is None:
         return ()
-    region = default_region(found.market.catalog, found.needs.spec)
-    spec = found.needs.spec
+    region = default_region(result.market.catalog, result.needs.spec)
+    spec = result.needs.spec
     return tuple(unsilenced((*age_findings(basis), *estimate_findings(basis, region)), spec.silence))
 
 
@@ -595,9 +602,9 @@ def search(
     """
     started = time.perf_counter()
     check_existing_nodes(needs, catalog)
-    found = search_market(needs, on_sale or market(catalog, needs), levels, sizes)
-    found.seconds = time.perf_counter() - started
-    return found
+    result = search_market(needs, on_sale or market(catalog, needs), levels, sizes)
+    result.seconds = time.perf_counter() - started
+    return result
 
 
 def order(candidate: Candidate) -> tuple[float, float, int, str]:
@@ -652,7 +659,9 @@ def _design(candidate: Candidate, needs: Needs, catalog: Catalog, *, front: bool
         spec,
         prediction,
         prediction.usd_per_hour if prediction.usd_per_hour is not None else candidate.usd_per_hour,
-        min(rates.bytes_per_s_per_core for each in prediction.libraries for rates in each.rates.values()),
+        min(
+            rates.bytes_per_s_per_core for library in prediction.libraries for rates in library.rates.values()
+        ),
         candidate.resilience,
         survives(candidate),
         front,

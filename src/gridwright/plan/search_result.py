@@ -43,16 +43,16 @@ def search_market(
     """
     filters = list(node_filters(needs))
     suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
-    found = SearchResult(needs, on_sale, suitable)
-    found.without_price = tuple(
+    result = SearchResult(needs, on_sale, suitable)
+    result.without_price = tuple(
         one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
     )
     engine = Search(needs, on_sale, levels, sizes)
     if suitable:
         engine.existing.check(suitable[0][0])
     for instance, usd in suitable:
-        found.candidates.extend(engine.candidates(instance, usd))
-    return found
+        result.candidates.extend(engine.candidates(instance, usd))
+    return result
 
 
 def title(candidate: Candidate) -> str:

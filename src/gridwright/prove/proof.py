@@ -13,7 +13,6 @@ from gridwright.doctor.examination import examine, faults
 from gridwright.errors import ExitStatus, input_error
 from gridwright.iotest.coordinator.coordinator import Fleet
 from gridwright.iotest.options import IotestOptions
-from gridwright.iotest.recorded import judged as judged_iotest
 from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
 from gridwright.report.write import write_report
@@ -28,7 +27,6 @@ from gridwright.spec import GridSpec
 from gridwright.spec.hosts import fold_hosts
 from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories, needs_of
 from gridwright.workload.session import OnGrid, run_workload
-from gridwright.workload.session import judged as judged_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +114,11 @@ def prove(
             grid=places.workload,
             needs=needs_of(spec),
         )
-    results = run.finish(run_status(max(ended.values(), default=ExitStatus.DONE)))
+    worst = max(ended.values(), default=ExitStatus.DONE)
+    results = run.finish(run_status(worst))
     record = run.record
     report = write_report(run.path)
-    status = _status(ended, results)
+    status = run.exit_status(worst)
     return Proof(run.path, report, results, record.status, status, record.grade, record.not_shown)
 
 
@@ -144,18 +143,6 @@ def _workload_libraries(spec: GridSpec, workload: WorkloadOptions | None) -> Map
             remedy="add what is missing, or leave the workload out with --skip workload",
         )
     return library_directories(spec)
-
-
-def _status(ended: Mapping[str, ExitStatus], results: Results) -> ExitStatus:
-    """The worst of the parts."""
-    found = [ExitStatus.DONE]
-    if any(check.level == "error" for check in results.checks):
-        found.append(ExitStatus.MISSED)
-    if "iotest" in ended and results.iotest is not None:
-        found.append(judged_iotest(ended["iotest"], results.iotest))
-    if "workload" in ended and results.workload is not None:
-        found.append(judged_workload(ended["workload"], results.workload))
-    return max([*found, *(status for status in ended.values() if status != ExitStatus.DONE)])
 
 
 def check_event(result: CheckResult) -> NodeCheck:

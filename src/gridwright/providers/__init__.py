@@ -19,7 +19,8 @@ def local_grids() -> list[GridHere]:
     """Grids of all providers on this machine, whether their specs are at hand or not."""
     from gridwright.spec.provider import PROVIDERS
 
-    return [each for _, kind in PROVIDERS.kinds() for each in cast("Provider", kind).local_grids()]
+    local = (cast("Provider", kind).on_this_machine for _, kind in PROVIDERS.kinds())
+    return [grid for grids in local if grids is not None for grid in grids.all()]
 
 
 def head_node(spec: GridSpec) -> HeadNode:

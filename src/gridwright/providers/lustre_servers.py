@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gridwright.filesystems import kind_of
 from gridwright.filesystems.lustre_client.fields import NOT_SQUASHED
-from gridwright.filesystems.provided import LustreServers
+from gridwright.filesystems.provided import LustreServers, requested
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
@@ -79,11 +78,7 @@ class ServerExamples:
 
 def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:
     """The file systems whose servers the grid has itself, by name."""
-    return {
-        name: servers
-        for name, each in spec.filesystems.items()
-        if (servers := kind_of(each).lustre_servers(each)) is not None
-    }
+    return requested(spec, LustreServers)
 
 
 def fsname(filesystem: str) -> str:

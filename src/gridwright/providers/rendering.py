@@ -2,15 +2,63 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.errors import Finding
 from gridwright.model.layouts import library_layouts
-from gridwright.providers.read_me import Notes, read_me
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.spec.model import GridSpec
+
+# README.md of a rendered grid: what the files are, and the commands that bring them into use by hand.
+#
+# Such pages are Jinja templates in the packages of providers.
+
+_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a provider says there: paragraphs, empty where it has nothing to say."""
+
+    before_steps: str = ""
+    """Of the commands that bring the scheduler into use by hand."""
+    after_playbook: str = ""
+    at_end: str = ""
+
+
+def read_me(spec: GridSpec, setup: SchedulerSetup, notes: Notes) -> str:
+    """The text, in Markdown."""
+    return markdown("gridwright.providers", "README.md.j2", spec=spec, setup=setup, notes=notes)
+
+
+def markdown(package: str, name: str, **values: object) -> str:
+    """The template `templates/NAME` of a package with its values.
+
+    `{% filter fold %}` makes one paragraph of the text in it; `usd` writes a price, which may be None.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(package),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - Markdown with commands, out of a checked spec
+    )
+    environment.filters |= {"fold": _folded, "usd": _usd}
+    return environment.get_template(name).render(**values).rstrip("\n") + "\n"
+
+
+def _folded(text: str) -> str:
+    lines = textwrap.wrap(" ".join(text.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _usd(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.4f}"
 
 
 @dataclass(frozen=True, slots=True)

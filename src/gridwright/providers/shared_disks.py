@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.provided import SharedDiskServers
+from gridwright.filesystems.capabilities import SharedDiskCluster
+from gridwright.filesystems.provided import SharedDiskServers, requested
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.spec.model import GridSpec
 
@@ -25,11 +26,7 @@ class ClusterParts:
 
 def shared_disk_file_systems(spec: GridSpec) -> dict[str, SharedDiskServers]:
     """Those whose servers are pairs with shared volumes, and those that nodes are clients of, by name."""
-    return {
-        name: servers
-        for name, each in spec.filesystems.items()
-        if (servers := kind_of(each).shared_disk_servers(each)) is not None
-    }
+    return requested(spec, SharedDiskServers)
 
 
 def server_pairs(first: str, count: int) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -40,15 +37,11 @@ def server_pairs(first: str, count: int) -> Iterator[tuple[int, tuple[str, str]]
 
 def cluster_documents(spec: GridSpec, parts: Mapping[str, ClusterParts]) -> dict[str, Mapping[str, Any]]:
     """The cluster of each file system that is one, by the file system's name."""
-    found = {}
-    for name, each in spec.filesystems.items():
-        if name not in parts:
-            continue
-        known = parts[name]
-        document = kind_of(each).cluster_document(spec.name, name, each, known.machines, known.disks)
-        if document is not None:
-            found[name] = document
-    return found
+    return {
+        name: kind.cluster_document(spec.name, name, each, parts[name].machines, parts[name].disks)
+        for name, each in spec.filesystems.items()
+        if name in parts and isinstance(kind := kind_of(each), SharedDiskCluster)
+    }
 
 
 def playbook_clusters(spec: GridSpec, parts: Mapping[str, ClusterParts]) -> list[dict[str, object]]:

@@ -20,7 +20,7 @@ def layouts_table(library: LibraryRecord) -> Table | None:
         return None
     words = (Column("Operation", words=True), Column("Figure", words=True))
     columns = (*words, *map(Column, TITLES), Column(VERDICT, words=True))
-    rows = tuple(tuple(map(Cell, layout_row(each))) for each in layouts.figures)
+    rows = tuple(tuple(map(Cell, layout_row(figure))) for figure in layouts.figures)
     return Table(f"Layouts: {layouts_note(layouts)}", columns, rows, layouts.method)
 
 
@@ -46,8 +46,8 @@ def layout_row(figure: LayoutFigure) -> list[str]:
     ]
 
 
-def _actual_text(found: ActualLayout | None) -> str:
-    return f"of which a file had {found.text}" if found is not None else "of which no file was looked at"
+def _actual_text(layout: ActualLayout | None) -> str:
+    return f"of which a file had {layout.text}" if layout is not None else "of which no file was looked at"
 
 
 def _ratio(value: float | None) -> str:

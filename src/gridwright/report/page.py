@@ -20,12 +20,14 @@ from gridwright.report.plot import Chart
 from gridwright.report.repeats import repeats_table
 from gridwright.report.tables import Table
 from gridwright.report.timeline import Timeline, timelines
-from gridwright.report.verdict import JUDGED_KINDS, Verdict, judge
+from gridwright.report.verdict import Verdict, verdict_in_words
 from gridwright.report.workload.part import WorkloadPart, data_facts, workload_part
 from gridwright.runs.phase_record import PhaseRecord
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord
 from gridwright.runs.samples import SampleRow
+from gridwright.runs.verdict import JUDGED_KINDS
 from gridwright.runs.workload_record import WorkloadRecord
+from gridwright.units import counted
 
 _LOOK = (
     "gridwright doctor looks for settings that cost throughput, and gridwright predict --explain names what "
@@ -50,8 +52,8 @@ def next_step(
 
     A run whose requirements are met, or that goes on, needs nothing.
     """
-    found = _next_step(verdict, findings, repeat, {check.name for check in checks})
-    return replace(found, reason=_sentence(found.reason), step=_sentence(found.step))
+    step = _next_step(verdict, findings, repeat, {check.name for check in checks})
+    return replace(step, reason=_sentence(step.reason), step=_sentence(step.step))
 
 
 def _sentence(text: str) -> str:
@@ -108,15 +110,15 @@ class PageSection:
 
 def render_report(run: ReportInput) -> str:
     """The report of a run as one HTML file that opens offline; verdict first."""
-    verdict = judge(run.run, run.iotest, run.workload)
+    verdict = verdict_in_words(run.run, run.iotest, run.workload)
     sections = _sections(run, verdict)
     workload = workload_part(run.workload, run.samples) if run.workload else None
     overview = bars.required_chart(verdict.libraries)
     shown = [*([overview] if overview else []), *(chart for section in sections for chart in section.charts)]
     shown += workload.charts if workload else ()
     findings = _findings(run)
-    asked = tables.requested_and_used(run.iotest)
-    entries = _contents(verdict, sections, asked is not None, workload is not None)
+    table = tables.requested_and_used(run.iotest)
+    entries = _contents(verdict, sections, table is not None, workload is not None)
     return rendered(
         "report.html.j2",
         shown,
@@ -135,7 +137,7 @@ def render_report(run: ReportInput) -> str:
         environment=_environment_facts(run),
         devices=_devices(run.iotest),
         nodes=iotest_nodes.facts_table(run.iotest.nodes) if run.iotest else None,
-        asked=asked,
+        asked=table,
         looked_for_steady=_looked_for_steady(run.iotest),
         repeat_command=run.repeat_command,
     )
@@ -217,25 +219,21 @@ def _speaking(record: LibraryRecord) -> list[PhaseRecord]:
     """The phases of a library; of one that was repeated, of each operation the repeat of the median."""
     if not record.repeats:
         return record.phases
-    return [phase for each in record.repeats if (phase := phase_of(record, each.of or ""))]
+    return [phase for repeat in record.repeats if (phase := phase_of(record, repeat.of or ""))]
 
 
 def _scale(record: LibraryRecord) -> str:
     each = " per node" if record.nodes > 1 else ""
-    cores = _counted(record.cores, "core") + each
+    cores = counted(record.cores, "core") + each
     if record.all_cores is not None:
         cores = f"up to {cores}, {count(record.all_cores)} in all"
     parts = [
-        f"{_counted(record.streams, 'stream')}{each}",
+        f"{counted(record.streams, 'stream')}{each}",
         cores,
-        _counted(record.nodes, "node"),
+        counted(record.nodes, "node"),
         f"measured for {tables.measured_seconds(record)}",
     ]
     return " · ".join(parts)
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{count(number)} {word}{'' if number == 1 else 's'}"
 
 
 def _run_facts(run: RunRecord) -> list[tuple[str, str]]:

@@ -23,29 +23,29 @@ _NAMES = {
 }
 
 
-def repeats_table(found: Sequence[RepeatedFigure], of: str) -> Table | None:
+def repeats_table(figures: Sequence[RepeatedFigure], of: str) -> Table | None:
     """A row for each figure; `of` heads the column of what has it. None where nothing was repeated."""
-    if not found:
+    if not figures:
         return None
     columns = (Column(of, words=True), Column("Figure", words=True), *map(Column, TITLES))
-    rows = tuple(tuple(map(Cell, row)) for row in repeats_rows(found))
+    rows = tuple(tuple(map(Cell, row)) for row in repeats_rows(figures))
     return Table("Repeats", columns, rows, NOTE)
 
 
-def repeats_rows(found: Sequence[RepeatedFigure]) -> list[list[str]]:
+def repeats_rows(figures: Sequence[RepeatedFigure]) -> list[list[str]]:
     """The cells of each figure."""
     return [
         [
-            each.of or "all",
-            _NAMES.get(each.figure, each.figure),
-            f"{len(each.values)} of {each.ran}",
-            _value(each, each.median),
-            percent(each.spread),
-            _value(each, each.lowest),
-            _value(each, each.highest),
-            percent(each.least_change),
+            figure.of or "all",
+            _NAMES.get(figure.figure, figure.figure),
+            f"{len(figure.values)} of {figure.ran}",
+            _value(figure, figure.median),
+            percent(figure.spread),
+            _value(figure, figure.lowest),
+            _value(figure, figure.highest),
+            percent(figure.least_change),
         ]
-        for each in found
+        for figure in figures
     ]
 
 

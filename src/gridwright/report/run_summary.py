@@ -7,12 +7,13 @@ from typing import Any
 
 from gridwright.errors import GridwrightError
 from gridwright.report.figures import ABSENT, against, plain, required
-from gridwright.report.verdict import Kind, LibraryVerdict, judge
+from gridwright.report.verdict import LibraryVerdict, verdict_in_words
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.record_file import figures_of
 from gridwright.runs.stream_sweep.words import jobs
+from gridwright.runs.verdict import VerdictKind
 
-KINDS: dict[Kind, str] = {
+KINDS: dict[VerdictKind, str] = {
     "met": "met",
     "missed": "missed",
     "unproven": "not proven",
@@ -27,7 +28,7 @@ KINDS: dict[Kind, str] = {
 class RunSummary:
     """What a list of runs says of one."""
 
-    kind: Kind
+    kind: VerdictKind
     grade: str | None
     """How much the run proves, such as `quick look`; None where its record does not say."""
     library: str | None = None
@@ -91,7 +92,7 @@ def is_summed_up(run: LoadedRun) -> bool:
 
 def summarize(loaded: LoadedRun) -> RunSummary:
     """Sum a run up: by the library that comes closest to its requirement, or falls the furthest below it."""
-    verdict = judge(loaded.run, loaded.iotest, loaded.workload)
+    verdict = verdict_in_words(loaded.run, loaded.iotest, loaded.workload)
     grade = loaded.run.grade
     if loaded.sweep is not None:
         kind = verdict.kind if verdict.kind != "unproven" or not loaded.sweep.carries else "unrequired"

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from gridwright.report import figures
 from gridwright.report.figures import against, listed, part_of
 from gridwright.report.marks import MARKS, Mark, mark_of, mark_of_repeats, phase_of
-from gridwright.report.workload.verdict import judged_sentence, unjudged_sentence, unrequired, workload_met
+from gridwright.report.workload.verdict import judged_sentence, unjudged_sentence
 from gridwright.runs.grade import Grade
 from gridwright.runs.interference import in_words
 from gridwright.runs.judge import JUDGED
 from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord
+from gridwright.runs.verdict import (
+    JUDGED_KINDS,
+    VerdictKind,
+    has_wrong_data,
+    unrequired,
+    verdict_on,
+    workload_met,
+)
 from gridwright.runs.workload_record import WorkloadRecord
+from gridwright.units import counted
 
-Kind = Literal["met", "missed", "unproven", "unrequired", "interrupted", "failed", "running"]
-
-HEADLINES: dict[Kind, str] = {
+HEADLINES: dict[VerdictKind, str] = {
     "met": "Requirements met",
     "missed": "Requirements missed",
     "unproven": "Not proven",
-    "unrequired": "No requirement on the workload",
+    "unrequired": "No requirement",
     "interrupted": "Interrupted: no verdict",
     "failed": "Failed: no verdict",
     "running": "Still running: no verdict",
 }
-JUDGED_KINDS: tuple[Kind, ...] = ("met", "missed", "unproven", "unrequired")
-"""Verdicts on a run that ended."""
-LIBRARY_WORDS: dict[Kind, str] = {
+LIBRARY_WORDS: dict[VerdictKind, str] = {
     "met": "met",
     "missed": "missed",
     "unproven": "not proven",
@@ -62,7 +66,7 @@ class LibraryVerdict:
 
     library: str
     filesystem: str
-    kind: Kind
+    kind: VerdictKind
     word: str
     required: float | None
     required_text: str
@@ -81,7 +85,7 @@ class LibraryVerdict:
 class Verdict:
     """The whole run, in a headline and a sentence; `not_shown` says what its length leaves open."""
 
-    kind: Kind
+    kind: VerdictKind
     headline: str
     sentence: str
     libraries: tuple[LibraryVerdict, ...]
@@ -89,50 +93,20 @@ class Verdict:
     not_shown: str = ""
 
     @property
-    def look(self) -> str:
+    def colour_key(self) -> str:
         """The kind, for its colour: what a quick look meets is not shown as proven."""
         return "glimpsed" if self.kind == "met" and self.grade == "quick look" else self.kind
 
 
-def kind_of(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord | None = None) -> Kind:
-    """The kind of verdict; a run of which any part did not finish has none."""
-    states = {run.status, *(part.status for part in (iotest, workload) if part)}
-    if "failed" in states:
-        return "failed"
-    if "interrupted" in states:
-        return "interrupted"
-    if "running" in states:
-        return "running"
-    answers = _answers(iotest, workload)
-    if run.met is False or False in answers:
-        return "missed"
-    if workload and unrequired(workload):
-        if not (iotest and iotest.requires_something):
-            return "unrequired"
-        answers = {iotest.met}
-    elif run.met is not None:
-        answers = {run.met}
-    return _kind(True if answers == {True} else None)
-
-
-def _kind(met: bool | None) -> Kind:
+def _kind(met: bool | None) -> VerdictKind:
     return "unproven" if met is None else "met" if met else "missed"
 
 
-def _answers(iotest: IotestRecord | None, workload: WorkloadRecord | None) -> set[bool | None]:
-    """What the parts of a run say, where the run itself says nothing.
-
-    Beside a workload, a throughput test that nothing is required of has nothing to say.
-    """
-    answers = {workload_met(workload)} if workload else set()
-    if iotest and (iotest.met is not None or not workload or iotest.requires_something):
-        answers.add(iotest.met)
-    return answers
-
-
-def judge(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord | None = None) -> Verdict:
+def verdict_in_words(
+    run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord | None = None
+) -> Verdict:
     """Put the verdict of a run into words."""
-    kind = kind_of(run, iotest, workload)
+    kind = verdict_on(run, iotest, workload)
     libraries = tuple(_library(record, kind) for record in iotest.libraries) if iotest else ()
     if workload is None:
         sentence = _SENTENCES[kind](libraries)
@@ -141,7 +115,7 @@ def judge(run: RunRecord, iotest: IotestRecord | None, workload: WorkloadRecord 
     else:
         sentence = _both_sentences(kind, libraries, iotest, workload)
     sentence += _although(iotest)
-    headline = _headline(kind, workload)
+    headline = _headline(kind, iotest, workload)
     if run.grade == "quick look":
         headline = f"Quick look: {headline[0].lower()}{headline[1:]}"
     return Verdict(kind, headline, sentence, libraries, run.grade, _not_shown(run))
@@ -156,9 +130,13 @@ def _not_shown(run: RunRecord) -> str:
     return f"{said} {host}".strip()
 
 
-def _headline(kind: Kind, workload: WorkloadRecord | None) -> str:
+def _headline(kind: VerdictKind, iotest: IotestRecord | None, workload: WorkloadRecord | None) -> str:
+    if kind == "missed" and iotest is not None and has_wrong_data(iotest.findings):
+        return "Data were wrong"
     if kind == "met" and workload is not None and unrequired(workload):
         return "Requirements of libraries met; no requirement on the workload"
+    if kind == "unrequired":
+        return f"{HEADLINES[kind]} on the {'workload' if workload is not None else 'libraries'}"
     return HEADLINES[kind]
 
 
@@ -166,11 +144,11 @@ def _although(iotest: IotestRecord | None) -> str:
     """What disturbed phases that are judged all the same; empty if nothing did."""
     libraries = iotest.libraries if iotest else []
     phases = [phase for library in libraries for phase in library.phases if not phase.doubtful]
-    said = in_words(each for phase in phases for each in phase.disturbances)
+    said = in_words(interference for phase in phases for interference in phase.disturbances)
     return f" Judged although disturbed: {said}." if said else ""
 
 
-def _workload_sentence(kind: Kind, workload: WorkloadRecord, run: RunRecord) -> str:
+def _workload_sentence(kind: VerdictKind, workload: WorkloadRecord, run: RunRecord) -> str:
     if kind in _OPENINGS:
         return unjudged_sentence(workload, _OPENINGS[kind])
     said = judged_sentence(workload)
@@ -180,7 +158,7 @@ def _workload_sentence(kind: Kind, workload: WorkloadRecord, run: RunRecord) -> 
 
 
 def _both_sentences(
-    kind: Kind, libraries: tuple[LibraryVerdict, ...], iotest: IotestRecord, workload: WorkloadRecord
+    kind: VerdictKind, libraries: tuple[LibraryVerdict, ...], iotest: IotestRecord, workload: WorkloadRecord
 ) -> str:
     """The libraries by their own verdict, then the workload: the one need not be missed with the other."""
     if kind in _OPENINGS:
@@ -191,7 +169,7 @@ def _both_sentences(
     return f"{_SENTENCES[own](libraries)} {judged_sentence(workload)}"
 
 
-def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
+def _library(record: LibraryRecord, run_kind: VerdictKind) -> LibraryVerdict:
     judged = run_kind in JUDGED_KINDS
     required = record.requires_bytes_per_s_per_core
     scores = []
@@ -200,11 +178,11 @@ def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
         phase = phase_of(record, op)
         rate = phase.per_core_bytes_per_s if phase else None
         mark = mark_of(phase, required, judged)
-        if counted := [each for each in record.repeats if each.of == op]:
+        if counted := [repeat for repeat in record.repeats if repeat.of == op]:
             rate, mark = counted[0].median or rate, mark_of_repeats(record, op, judged)
             values += [counted[0].values]
         scores.append(Score(op, mark, rate, against(rate, required), part_of(rate, required)))
-    kind: Kind = run_kind
+    kind: VerdictKind = run_kind
     word = LIBRARY_WORDS[run_kind]
     if judged:
         kind = "unproven" if record.met is None else "met" if record.met else "missed"
@@ -222,7 +200,13 @@ def _library(record: LibraryRecord, run_kind: Kind) -> LibraryVerdict:
         below=sum(value < (required or 0.0) for each in values for value in each),
         # The worst alone: a finding names the others.
         disturbers=in_words(
-            (each for phase in record.phases if phase.doubtful for each in phase.disturbances), most=1
+            (
+                interference
+                for phase in record.phases
+                if phase.doubtful
+                for interference in phase.disturbances
+            ),
+            most=1,
         ),
     )
 
@@ -237,15 +221,15 @@ def _rates(library: LibraryVerdict, lead: bool = True) -> str:
         return f"{library.library} has no figure"
     measured = f"{library.library} {listed(said)} MB/s per core"
     if library.repeats:
-        measured += f" in the median of {_counted(library.repeats)}"
+        measured += f" in the median of {counted(library.repeats, 'repeat')}"
     if library.required is None:
         return measured
-    below = f" ({_counted(library.below)} stayed below)" if library.below and library.kind == "met" else ""
+    below = (
+        f" ({counted(library.below, 'repeat')} stayed below)"
+        if library.below and library.kind == "met"
+        else ""
+    )
     return f"{measured} against the {library.required_text}{' it requires' if lead else ''}{below}"
-
-
-def _counted(repeats: int) -> str:
-    return f"{repeats} repeat{'' if repeats == 1 else 's'}"
 
 
 def _together(libraries: list[LibraryVerdict]) -> str:
@@ -330,12 +314,12 @@ def _until_then(libraries: tuple[LibraryVerdict, ...], opening: str) -> str:
     return f"{opening}, so no requirement is judged. Measured until then: {_together(measured)}."
 
 
-_OPENINGS: dict[Kind, str] = {
+_OPENINGS: dict[VerdictKind, str] = {
     "interrupted": "The run was interrupted",
     "failed": "The run failed",
     "running": "The run has not ended",
 }
-_SENTENCES: dict[Kind, Callable[[tuple[LibraryVerdict, ...]], str]] = {
+_SENTENCES: dict[VerdictKind, Callable[[tuple[LibraryVerdict, ...]], str]] = {
     "met": _met,
     "missed": _missed,
     "unproven": _unproven,

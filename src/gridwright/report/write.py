@@ -47,7 +47,7 @@ def _is_current(report: Path) -> bool:
     try:
         with open_file(report, follows=False) as file:
             written = os.fstat(file.fileno()).st_mtime_ns
-        rest = [each.stat() for each in report.parent.iterdir() if each.is_file() and each != report]
+        rest = [entry.stat() for entry in report.parent.iterdir() if entry.is_file() and entry != report]
     except OSError:
         return False
     return all(each.st_mtime_ns <= written for each in rest)

@@ -16,9 +16,12 @@ from dataclasses import replace
 from gridwright.repository.extended import encode, of_users
 from gridwright.repository.keys import MANIFEST, KeyRefusal, Keys
 from gridwright.repository.known_file import KnownFile, why_unfit
-from gridwright.repository.object_format import attributes_of, is_target, kept_mode
+from gridwright.repository.object_format import attributes_of, portable_mode, why_no_target
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectHead
+from gridwright.units import counted
+
+_BATCH = 1000
 
 
 class Admission:
@@ -32,50 +35,60 @@ class Admission:
         self._report = report
         self._library, self._former = opened.known.state.library, opened.known.former_libraries
         self._gives_away = is_made and os.geteuid() == 0
+        self._newer = opened.known.newer
+        self._not_given: list[KnownFile] = []
         self.refused = 0
 
     def admitted(self, row: KnownFile) -> KnownFile | None:
-        """The row as it may be made; None for one that is refused, which is named."""
+        """The row, changed to what may be made; None for one that is refused, which is named."""
         if reason := why_unfit(row) or why_not_of_its_key(self._keys, row):
             self.refused += 1
             name = row.path if isinstance(row.path, bytes) else ascii(row.path)[:80]
             self._report.problem(name, f"what the bucket says of it is refused: {reason}")
             return None
         uid, gid = self._owners(row)
-        mode = kept_mode(row.mode)
+        mode = portable_mode(row.mode)
         if self._gives_away and not self._ids[0] <= gid <= self._ids[1]:
             # A directory would give files of its users to a group that no bucket may give.
             mode &= ~stat.S_ISGID
         if mode != row.mode:
-            self._report.note_of("lost the set-user-ID or set-group-ID bit", row.path)
-        libraries = row.libraries
+            self._report.note_of("lost the set-user-ID or set-group-ID bit", row.path, row.mode)
         for each in self._former:
-            libraries = libraries.replace(each, self._library)
-        return replace(row, mode=mode, uid=uid, gid=gid, xattrs=self._xattrs(row), libraries=libraries)
+            row.libraries = row.libraries.replace(each, self._library)
+        row.mode, row.xattrs = portable_mode(row.mode), self._xattrs(row)
+        if (mode, uid, gid) != row.rights[:3] and self._gives_away:
+            self._not_given.append(replace(row))
+            if len(self._not_given) >= _BATCH:
+                self.keep_not_given()
+        row.mode, row.uid, row.gid = mode, uid, gid
+        return row
+
+    def keep_not_given(self) -> None:
+        """Keep what the bucket says of owners that no file here gets, so that no export sends others."""
+        self._newer.keep(self._not_given)
+        self._not_given.clear()
 
     def refuse_long(self, count: int) -> None:
         """Refuse rows that were not looked at, since one of their values is longer than any may be."""
         self.refused += count
         self._report.problem(
             MANIFEST,
-            f"{count} of its rows are refused: a path, a key or attributes are longer than any written",
+            f"{counted(count, 'row')} left out: a path, a key or attributes are longer than any written",
         )
 
     def _owners(self, row: KnownFile) -> tuple[int, int]:
         """Owner and group, each as the row has it where that is allowed, else that of the directory."""
         if not self._gives_away:
             return row.uid, row.gid
-        low, high = self._ids
-        found = (
-            given if low <= given <= high or given == own else own
-            for given, own in zip((row.uid, row.gid), self._owner, strict=True)
-        )
-        uid, gid = found
+        (low, high), (own_uid, own_gid) = self._ids, self._owner
+        uid = row.uid if low <= row.uid <= high else own_uid
+        gid = row.gid if low <= row.gid <= high else own_gid
         if (uid, gid) != (row.uid, row.gid):
             self._report.note_of(
                 "belong to the owner or the group of the repository's directory, since the bucket's is not "
                 f"within {low}-{high} (ids of the repository in the grid spec, or --ids)",
                 row.path,
+                row.mode,
             )
         return uid, gid
 
@@ -84,7 +97,7 @@ class Admission:
             return None
         given, has_others = of_users(row.xattrs)
         if has_others:
-            self._report.note_of("lost extended attributes that no bucket may give", row.path)
+            self._report.note_of("lost extended attributes that no bucket may give", row.path, row.mode)
         return encode(given) if given else None
 
 
@@ -119,9 +132,11 @@ def row_of_head(
         report.problem(path, each)
     file, target = read.attributes, None
     if file.is_link:
-        target = opened.store.get(entry.key) if entry.size <= 1 << 16 else b""
-        if not is_target(target):
-            report.problem(path, "its object is a symbolic link, and has no target")
+        if (reason := why_no_target(entry.size)) is None:
+            target = opened.store.get(entry.key)
+            reason = why_no_target(len(target), target)
+        if reason:
+            report.problem(path, f"its object is that of a symbolic link: {reason}")
             return None
     row = KnownFile(
         path=path, mode=file.mode, uid=file.uid, gid=file.gid, size=entry.size, blocks=-1,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gridwright.refusals import reason_of
 from gridwright.repository.below import is_part
 from gridwright.repository.counted_names import CountedNames
 from gridwright.repository.keys import RESERVED
@@ -106,7 +107,7 @@ def _files(directory: Path, failed: CountedNames) -> Iterator[os.stat_result]:
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except OSError as error:
-                        failed.add(entry.path, f"it cannot be looked at: {error.strerror}")
+                        failed.add(entry.path, f"it cannot be looked at: {reason_of(error)}")
                         continue
                     if stat.S_ISDIR(status.st_mode):
                         if (here != root or entry.name != RESERVED.encode()) and not is_part(entry.name):
@@ -116,4 +117,4 @@ def _files(directory: Path, failed: CountedNames) -> Iterator[os.stat_result]:
         except OSError as error:
             if here == root:
                 raise
-            failed.add(here, f"it cannot be listed: {error.strerror}")
+            failed.add(here, f"it cannot be listed: {reason_of(error)}")

@@ -10,14 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import c_library, sync_file_system
+from gridwright.repository.below import c_library, remove_part, sync_file_system
 from gridwright.repository.known_file import KnownFile
 
-FLUSHED_FILES, FLUSHED_BYTES = 96, 64 << 20
+FLUSHED_FILES, FLUSHED_BYTES = 192, 64 << 20
 """Files that are whole, or their bytes, from which on a flush is worth while."""
 ALONE_BYTES = 1 << 20
 """Bytes of files, in the mean, that are flushed one by one: that takes no longer than to write them."""
-MOST_HELD = 160
+MOST_HELD = 320
 """Files under way and whole while others are flushed: each holds up to two descriptors; 1024 are usual."""
 _HOLE = 64 << 10
 """Bytes of zeros that become a hole in a file that had holes."""
@@ -65,7 +65,7 @@ class Fetching:
     def drop(self) -> None:
         """Leave nothing of it."""
         with suppress(OSError):
-            os.unlink(self.part, dir_fd=self.directory)
+            remove_part(self.directory, self.part)
         self.close()
 
     def close(self) -> None:

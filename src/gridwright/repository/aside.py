@@ -20,9 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gridwright.beneath import DIRECTORY, make_private, open_own
-from gridwright.repository.below import ASIDE, same_times
+from gridwright.refusals import reason_of
+from gridwright.repository.below import ASIDE, RELEASING, same_times
 from gridwright.repository.content import crc64_of, open_for_reading
-from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.file_clock import UNKNOWN, is_stored_as
 from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import note_here
@@ -30,8 +31,6 @@ from gridwright.repository.placing import place_new
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.walking import parts_below
 
-FACT = "releasing"
-"""The secret name, noted before the first directory is made; 0 where none is left. Older releases noted 1."""
 _NONE_LEFT = (None, "0")
 _OF_OLDER = (
     "a killed release of an older version left it, or somebody gave another directory this name: look what "
@@ -89,12 +88,17 @@ class AsideDirectory:
         """Give an entry its name back. Raises OSError: FileExistsError where something else has it by now."""
         with same_times(self.beside):
             place_new(self.beside, name, name, source=self.descriptor)
-        self.remove()
+        self.leave()
 
     def free(self, name: bytes) -> None:
-        """Remove an entry, and the directory. Raises OSError."""
+        """Remove an entry, and the directory. Raises OSError where the entry stays."""
         os.unlink(name, dir_fd=self.descriptor)
-        self.remove()
+        self.leave()
+
+    def leave(self) -> None:
+        """Remove the directory, in which nothing is left to lose; one that was exchanged meanwhile stays."""
+        with suppress(OSError):
+            self.remove()
 
     def remove(self) -> None:
         """Remove the directory, which is empty. Raises OSError."""
@@ -110,14 +114,14 @@ class AsideDirectory:
 
 def note_begun(opened: OpenRepository) -> bytes:
     """Note that files will lie aside, and in what: it has the name of a release before that left some."""
-    if not _SECRET.fullmatch(noted := opened.known.fact(FACT) or ""):
-        opened.known.set_fact(FACT, noted := secrets.token_hex(16))
+    if not _SECRET.fullmatch(noted := opened.known.fact(RELEASING) or ""):
+        opened.known.set_fact(RELEASING, noted := secrets.token_hex(16))
     return noted.encode()
 
 
 def may_be_left(opened: OpenRepository) -> bool:
     """Whether files may lie aside."""
-    return opened.known.fact(FACT) not in _NONE_LEFT
+    return opened.known.fact(RELEASING) not in _NONE_LEFT
 
 
 def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
@@ -133,18 +137,18 @@ def put_back_left(opened: OpenRepository) -> list[tuple[bytes, str]]:
             if (aside := _noted(opened, path)) is None:
                 continue
         except OSError as error:
-            problems.append((path, str(error.strerror)))
+            problems.append((path, reason_of(error)))
             continue
         try:
             _put_back(opened, aside, directory)
         except FileExistsError:
             problems.append((path, two_have_come(own)))
         except OSError as error:
-            problems.append((path, f"a killed release left it: {error.strerror}"))
+            problems.append((path, f"a killed release left it: {reason_of(error)}"))
         finally:
             aside.close()
     if not problems:
-        opened.known.set_fact(FACT, "0")
+        opened.known.set_fact(RELEASING, "0")
     return problems
 
 
@@ -153,7 +157,7 @@ def _noted(opened: OpenRepository, path: bytes) -> AsideDirectory | None:
 
     Raises OSError for one of an older release, which had no secret: it cannot be told from other directories.
     """
-    noted = opened.known.fact(FACT) or ""
+    noted = opened.known.fact(RELEASING) or ""
     try:
         beside, own = opened.below.parent(path)
         if _SECRET.fullmatch(noted):
@@ -184,7 +188,7 @@ def _put_back(opened: OpenRepository, aside: AsideDirectory, directory: bytes) -
             aside.free(name)
             continue
         status = os.stat(name, dir_fd=aside.beside, follow_symlinks=False)
-        if row is not None and row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns):
+        if row is not None and row.size == status.st_size and is_stored_as(row.mtime_ns, status.st_mtime_ns):
             note_here(opened, row, status)
             # What changed of it while it lay there is seen by the next scan.
             row.is_name_only, row.ctime_ns = False, UNKNOWN
@@ -197,7 +201,7 @@ def _is_content_of(aside: AsideDirectory, name: bytes, row: KnownFile) -> bool:
     descriptor = open_for_reading(name, aside.descriptor)
     try:
         status = os.fstat(descriptor)
-        is_same = row.size == status.st_size and is_kept_as(row.mtime_ns, status.st_mtime_ns)
+        is_same = row.size == status.st_size and is_stored_as(row.mtime_ns, status.st_mtime_ns)
         return is_same and not is_open_elsewhere(descriptor) and crc64_of(descriptor) == row.crc64
     finally:
         os.close(descriptor)

@@ -6,8 +6,9 @@ import ctypes
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,9 @@ PART = b".gridwright-part-"
 """How names of files begin that are not whole yet."""
 ASIDE = PART + b"aside-"
 """How names of directories begin in which a release keeps files for a moment."""
+RELEASING = "releasing"
+"""The fact that has the secret name of the directories in these, noted before the first one is made; 0 where
+none is left. Older releases noted 1."""
 _OWN_PART = re.compile(re.escape(PART) + rb"[0-9a-f]{16}-[0-9a-f]+")
 
 
@@ -45,14 +49,68 @@ def sync_file_system(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def path_of(directory: int) -> bytes:
+    """The path that an open directory has now. Raises OSError."""
+    return os.readlink(f"/proc/self/fd/{directory}".encode())  # noqa: PTH115 - of bytes
+
+
+class StepJournal:
+    """In which directory a step is under way, and its times before it, in a file that outlives a kill."""
+
+    under_way: StepJournal | None = None
+    """That of the import that runs."""
+
+    def __init__(self, descriptor: int) -> None:
+        """`descriptor` is of the open file."""
+        self._descriptor = descriptor
+        self._is_begun = False
+
+    def begin(self, directory: int, status: os.stat_result) -> bool:
+        """Note a step; False within another one, which may be in the trash. Raises OSError."""
+        if self._is_begun:
+            return False
+        values = status.st_dev, status.st_ino, status.st_atime_ns, status.st_mtime_ns, time.time_ns()
+        path = path_of(directory)
+        os.pwrite(self._descriptor, b"%d %d %d %d %d %s\0" % (*values, path), 0)
+        self._is_begun = True
+        return True
+
+    def end(self) -> None:
+        """Note that there is none. Raises OSError."""
+        self._is_begun = False
+        os.pwrite(self._descriptor, b"\0", 0)
+
+    def left(self) -> tuple[list[int], bytes] | None:
+        """The step in which a command was killed: device, inode, times and moment in ns, and the path."""
+        *values, path = os.pread(self._descriptor, 1 << 16, 0).partition(b"\0")[0].split(b" ", 5) or [b""]
+        return (list(map(int, values)), path) if len(values) == 5 else None
+
+
 @contextmanager
 def same_times(directory: int) -> Iterator[None]:
-    """Give an open directory its times back: that Gridwright's own names in it change is no change."""
-    status = os.fstat(directory)
+    """Give an open directory its times back: what Gridwright itself does in it is no change anybody made.
+
+    Around one step each, as what somebody else does meanwhile is not told apart. That of another user keeps
+    the new ones: only its owner may set times (utimensat(2)).
+    """
+    status, journal, is_noted = os.fstat(directory), StepJournal.under_way, False
+    with suppress(OSError):  # A full disk keeps none.
+        is_noted = journal is not None and journal.begin(directory, status)
     try:
         yield
     finally:
-        os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))
+        with suppress(OSError):
+            os.utime(directory, ns=(status.st_atime_ns, status.st_mtime_ns))
+        with suppress(OSError):
+            if journal is not None and is_noted:
+                journal.end()
+
+
+def remove_part(directory: int, part: bytes) -> None:
+    """Remove a file that is not whole from an open directory, where it is there. Raises OSError."""
+    if is_there(directory, part):
+        with suppress(FileNotFoundError), same_times(directory):
+            os.unlink(part, dir_fd=directory)
 
 
 def relative_directory(directory: Path, mount: Path) -> bytes:
@@ -79,3 +137,9 @@ def kind_of(mode: int) -> str:
         stat.S_IFCHR: "a device",
         stat.S_IFBLK: "a device",
     }.get(stat.S_IFMT(mode), "of an unknown kind")
+
+
+def steps(path: bytes) -> list[bytes]:
+    """A directory, after those that it lies in."""
+    names = path.split(b"/")
+    return [b"/".join(names[: count + 1]) for count in range(len(names))]

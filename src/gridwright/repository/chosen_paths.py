@@ -18,9 +18,21 @@ def name_unknown(opened: OpenRepository, report: RepositoryReport, paths: Sequen
     """Make a problem of each path that is neither here, nor known, nor in the listing of this run, if any."""
     for path in paths:
         if not (_is_here(opened, path) or _is_known(opened, path) or _is_listed(opened, path)):
-            near = nearest(os.fsdecode(path.rpartition(b"/")[2]), _beside(opened, path))
-            hint = f"; did you mean {shown(_joined(path, os.fsencode(near)))}?" if near else ""
-            report.problem(path, f"nothing here and nothing in the bucket has that name{hint}")
+            hint = f"; did you mean {shown(near)}?" if (near := _near(opened, path)) else ""
+            report.problem(
+                path,
+                f"nothing below {shown(os.fsencode(opened.settings.directory))}, and nothing in the bucket, "
+                f"has that name{hint}",
+            )
+
+
+def _near(opened: OpenRepository, path: bytes) -> bytes | None:
+    """What was meant: a path from where the directory itself lies, or one with a name that is like it."""
+    own, _, rest = path.partition(b"/")
+    if own == os.fsencode(opened.settings.directory.name) and rest and _is_here(opened, rest):
+        return rest
+    near = nearest(os.fsdecode(path.rpartition(b"/")[2]), _beside(opened, path))
+    return _joined(path, os.fsencode(near)) if near else None
 
 
 def _joined(path: bytes, name: bytes) -> bytes:

@@ -9,13 +9,19 @@ from enum import Enum
 
 from gridwright.repository.below import at
 from gridwright.repository.content import crc64_of, etag_of, is_same_content, open_for_reading
-from gridwright.repository.file_clock import UNKNOWN
+from gridwright.repository.extended import encode, of_users, read_xattrs
+from gridwright.repository.file_clock import UNKNOWN, bounded_ns, is_stored_as
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import ACCESSED, FileAttributes, metadata_of
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, action_for
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
+
+Rights = tuple[int, int, int, bytes | None]
+"""Mode, owner, group, extended attributes."""
+Given = tuple[Rights, int]
+"""Rights and mtime in ns: what users and imports give a file."""
 
 
 class FileSide(Enum):
@@ -36,19 +42,136 @@ def file_side(
     if row is None:
         return FileSide.CHANGED
     action = action_for(status, row)
-    if action is None:
-        return FileSide.SAME
-    if action is Action.COMPARE and stat.S_ISREG(status.st_mode):
-        directory, name = opened.below.parent(path)
-        descriptor = open_for_reading(name, directory)
-        try:
-            if is_released(opened, row, descriptor) or (
-                row.crc64 is not None and crc64_of(descriptor) == row.crc64
-            ):
-                return FileSide.SAME
-        finally:
-            os.close(descriptor)
-    return FileSide.CHANGED
+    is_same = action is None or (action is Action.COMPARE and _is_untouched(opened, status, row))
+    return FileSide.SAME if is_same else FileSide.CHANGED
+
+
+def _is_untouched(opened: OpenRepository, status: os.stat_result, row: KnownFile) -> bool:
+    """Whether a file of which nothing but the ctime is another one is as it was known. Raises OSError."""
+    if xattrs_of(opened, row.path) != row.xattrs:
+        return False
+    return stat.S_ISDIR(status.st_mode) or holds_content_of(opened, status, row)
+
+
+def xattrs_of(opened: OpenRepository, path: bytes) -> bytes | None:
+    """The extended attributes that travel of what a path names, not followed. Raises OSError."""
+    if not path:
+        return read_xattrs(opened.below.root)
+    return read_xattrs(at(*opened.below.parent(path)))
+
+
+def holds_content_of(opened: OpenRepository, status: os.stat_result, row: KnownFile) -> bool:
+    """Whether a file or a link has the content that its row says; it is read. Raises OSError."""
+    if stat.S_IFMT(status.st_mode) != stat.S_IFMT(row.mode) or status.st_size != row.size:
+        return False
+    directory, name = opened.below.parent(row.path)
+    if stat.S_ISLNK(status.st_mode):
+        return os.readlink(name, dir_fd=directory) == row.target
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    descriptor = open_for_reading(name, directory)
+    try:
+        if is_released(opened, row, descriptor):
+            return True
+        return row.crc64 is not None and crc64_of(descriptor) == row.crc64
+    finally:
+        os.close(descriptor)
+
+
+OTHER_ATTRIBUTES = (
+    "its owner, permissions, times or attributes are others in the bucket, and nothing here says that they "
+    "were changed here; both stay (gridwright repo import NAME --prefer objects takes the bucket's, "
+    "gridwright repo export NAME --prefer files sends the file's)"
+)
+
+
+def rights_to_give(opened: OpenRepository, said: Rights, own: Rights) -> Rights:
+    """The rights that an import gives a file that has its `own`: root alone gives owners, and not all."""
+    low, high = opened.settings.ids
+    uid, gid = (
+        given if os.geteuid() == 0 and low <= given <= high else mine
+        for given, mine in zip(said[1:3], own[1:3], strict=True)
+    )
+    return said[0], uid, gid, said[3]
+
+
+def has_bucket_attributes(
+    opened: OpenRepository, here: Rights, mtime_ns: int, said: Rights, said_ns: int
+) -> bool:
+    """Whether a file has the attributes that its object says, as far as an import gives them.
+
+    Times in ns; that of a directory is of the names in it, and tells nothing of what users gave it.
+    """
+    *rights, xattrs = here
+    given = None if xattrs is None else of_users(xattrs)[0]
+    own = *rights, encode(given) if given else None
+    is_moment = stat.S_ISDIR(here[0]) or is_stored_as(said_ns, mtime_ns)
+    return is_moment and rights_to_give(opened, said, here) == own
+
+
+def keeps_own_time(here_ns: int, known_ns: int, said_ns: int, told_ns: int | None = None) -> bool:
+    """Whether the mtime that a directory has here stays, and goes to the bucket, beside what its object says.
+
+    The later one of two that are both new does, in an import and in an export. `told_ns` is what the object
+    said as the known one was given, where that was another one.
+    """
+    is_same = is_stored_as(said_ns, known_ns if told_ns is None else told_ns)
+    return not is_stored_as(known_ns, here_ns) and (is_same or here_ns > said_ns)
+
+
+def of_bucket(opened: OpenRepository, known: KnownFile) -> KnownFile:
+    """What the bucket had of a file as it was known: it may have what the file could not be given."""
+    newer = opened.known.newer.get(known.path)
+    return newer if newer is not None and known.is_version_of(newer) else known
+
+
+def time_to_give(opened: OpenRepository, row: KnownFile, status: os.stat_result, made_ns: int | None) -> int:
+    """The mtime in ns that an import gives a directory that is here: that of its object, or its own.
+
+    `made_ns` is that which it got as an import made it.
+    """
+    known, here_ns = opened.known.get(row.path), bounded_ns(status.st_mtime_ns)
+    if os.geteuid() not in (0, status.st_uid):
+        return row.mtime_ns  # It keeps those that this import gave it in passing.
+    if made_ns is not None:
+        is_kept = here_ns != made_ns and here_ns > row.mtime_ns
+    else:
+        is_kept = known is not None and bool(known.inode) and keeps_own_time(
+            here_ns, known.mtime_ns, row.mtime_ns, of_bucket(opened, known).mtime_ns
+        )  # fmt: skip
+    return here_ns if is_kept else row.mtime_ns
+
+
+class AttributesSide(Enum):
+    """The attributes of a file of its object's content, beside those that the object was given since."""
+
+    TAKEN = "taken"
+    """The file has what the object says, or the object says nothing that it could take."""
+    SAME = "same"
+    """No user has given it others than were known: an import gives it those of the object, or the rest of
+    them where one was killed."""
+    CHANGED = "changed"
+    """Both sides have others than were known."""
+
+
+def attributes_side(here: Given, known: Given, said: Given) -> AttributesSide:
+    """What the attributes of a file are beside those that were `known` and that its object is `said` to have.
+
+    A directory that only got or lost names, which its time tells, was given no rights: of two times that are
+    new the later one goes to the other side, without a conflict.
+    """
+    (rights, mtime_ns), (known_rights, known_ns), (said_rights, said_ns) = here, known, said
+    is_directory = stat.S_ISDIR(rights[0])
+    is_own = is_directory and (rights != known_rights or keeps_own_time(mtime_ns, known_ns, said_ns))
+    if said_rights == known_rights and (is_own or is_stored_as(said_ns, known_ns)):
+        return AttributesSide.TAKEN
+    if said_rights == rights and said_ns == mtime_ns:
+        return AttributesSide.TAKEN
+    if is_directory:
+        return AttributesSide.SAME if rights == known_rights else AttributesSide.CHANGED
+    is_moment = is_stored_as(known_ns, mtime_ns) or is_stored_as(said_ns, mtime_ns)
+    is_known = all(mine in each for mine, *each in zip(rights, known_rights, said_rights, strict=True))
+    return AttributesSide.SAME if is_moment and is_known else AttributesSide.CHANGED
 
 
 def is_released(opened: OpenRepository, row: KnownFile, descriptor: int) -> bool:
@@ -116,7 +239,7 @@ def has_same_content(opened: OpenRepository, path: bytes, entry: ObjectEntry) ->
             state = read_state(descriptor)
         except StateError:
             state = None
-        told = opened.known.told(entry.key)
+        told = opened.known.manifest_row(entry.key)
         if told is not None and not told.is_of(entry.etag, entry.last_modified_ns):
             told = None
         if state is not None and state.is_name_only and state.is_unchanged(status):

@@ -38,7 +38,7 @@ class FileContent:
         self._descriptor = descriptor
         write_back(descriptor)
         self.status = settled(descriptor) if clock is None else clock.settled(descriptor)
-        self.ctime_ns = UNKNOWN if clock is None else clock.kept(self.status)
+        self.ctime_ns = UNKNOWN if clock is None else clock.recorded_ctime(self.status)
         self._offset = 0
         self._crc64 = 0
 

@@ -10,23 +10,23 @@ import os
 import queue
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.refusals import reason_of
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
-from gridwright.repository.below import sync_file_system
+from gridwright.repository.below import same_times, sync_file_system
 from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
-from gridwright.repository.content import crc64_of, is_same_moment
+from gridwright.repository.content import crc64_of
 from gridwright.repository.export import Progress
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
 from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, open_new, part_name
-from gridwright.repository.placing import place_new
+from gridwright.repository.placing import is_untouched, place_new
 from gridwright.repository.planned import PlannedStore
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
-from gridwright.repository.unfinished import finishing, set_times_back
+from gridwright.repository.unfinished import finishing
 from gridwright.units import format_bytes
 
 CONTENTS = "import --contents"
@@ -54,21 +54,19 @@ def import_contents(
     opened: OpenRepository, options: ContentOptions, progress: Progress = lambda _bytes: None
 ) -> RepositoryReport:
     """Bring contents. Raises GridwrightError before anything is fetched where there is no room for all."""
-    report = RepositoryReport(opened.settings.name, CONTENTS, options.dry_run)
+    report = opened.report(CONTENTS, is_dry_run=options.dry_run)
     begun = time.time()
-    check_room(opened, _wanted(opened, options))
+    check_room(opened, _bytes_to_fetch(opened, options))
     if options.dry_run:
-        asked = opened.store.requests.by_kind
         opened = replace(opened, store=PlannedStore.in_place_of(opened, [opened.keys.start]))
         _Contents(opened, options, report, progress).run_looking()
-        report.requests = {**asked, "get": asked.get("get", 0) + opened.store.requests.by_kind.get("get", 0)}
+        report.requests = dict(opened.store.requests.by_kind)
         return report
     opened.known.before_writing = lambda: sync_file_system(opened.below.root)
     try:
-        with finishing(opened) as was_killed:
+        with finishing(opened):
             _Contents(opened, options, report, progress).run()
-            if was_killed:
-                set_times_back(opened)
+            opened.known.keep_not_taken()
     finally:
         opened.known.flush()
         opened.known.before_writing = lambda: None
@@ -77,7 +75,7 @@ def import_contents(
     return report
 
 
-def _wanted(opened: OpenRepository, options: ContentOptions) -> int:
+def _bytes_to_fetch(opened: OpenRepository, options: ContentOptions) -> int:
     """Bytes that are to be brought."""
     new = opened.known.count_work().get(FETCH, (0, 0))[1]
     if not options.paths:
@@ -111,6 +109,7 @@ class _Contents:
                 self._run()
                 self._hold(None)
                 self._make.placer.settle()
+                self._make.dress_without_objects()
             except BaseException:
                 self._hold(None)
                 # What is under way is whole or nothing: its temporary files go.
@@ -123,34 +122,34 @@ class _Contents:
                 raise
 
     def _run(self) -> None:
-        for row in self._opened.known.told_work(FETCH):
-            self._begin_told(row)
+        self._report.begin()
+        for row in self._opened.known.manifest_work(FETCH):
+            self._begin_from_manifest(row)
             self._wait_for(MOST_AT_ONCE - 1)
         for row in self._opened.known.rows(f"{_NAMES} AND link_of IS NULL"):
             self._begin(row)
             self._wait_for(MOST_AT_ONCE - 1)
         self._wait_for_all()
         if not self._opened.is_guarded:
-            for row in self._opened.known.told_work(LINK):
+            for row in self._opened.known.manifest_work(LINK):
                 self._link_or_begin(row)
                 self._wait_for_all()
         for row in self._opened.known.rows(f"{_NAMES} AND link_of IS NOT NULL"):
             self._link_or_begin(row)
             self._wait_for_all()
-        self._set_times_back()
 
     def _link_or_begin(self, row: KnownFile) -> None:
         if not is_chosen(row.path, self._options.paths):
             return
         first = self._opened.known.get(row.link_of or b"")
         try:
-            directory, _ = self._make.parent(row.path)
+            self._make.parent(row.path)
             if not row.inode and self._is_to_stay(row, self._opened.below.status(row.path)):
                 return
-            self._remember_times(row.path, directory)
             if first is not None and not first.is_name_only and self._make.hard_link(row):
-                self._opened.known.put(row)
-                self._report.add("made")  # Its content is that of the first name.
+                self._opened.known.put_present(row)
+                # Its content is that of the first name.
+                self._report.add("made", mode=row.mode)
                 return
         except OSError as error:
             self._report.refused(row.path, "made", error)
@@ -159,9 +158,9 @@ class _Contents:
             self._begin(row)
         else:
             row.link_of = None
-            self._begin_told(row)
+            self._begin_from_manifest(row)
 
-    def _begin_told(self, row: KnownFile) -> None:
+    def _begin_from_manifest(self, row: KnownFile) -> None:
         """Begin a file of which no name is here, or that takes the place of one that is as it was known."""
         if not is_chosen(row.path, self._options.paths):
             return
@@ -244,17 +243,16 @@ class _Contents:
 
     def _brought(self, row: KnownFile) -> None:
         if not row.is_name_only:
-            self._report.add("made", row.size)
+            self._report.add("made", row.size, row.mode)
         row.is_name_only = False
-        self._opened.known.put(row)
-        self._report.add("brought", row.size)
+        self._opened.known.put_present(row)
+        self._report.add("brought", row.size, row.mode)
 
     def _directory_of(self, path: bytes, directory: int) -> HeldDirectory:
         """The open directory of a file, held until the file of another one comes."""
         around = path.rpartition(b"/")[0]
         held = self._held
         if held is None or held.path != around:
-            self._remember_times(path, directory)
             held = HeldDirectory(around, directory)
             self._hold(held)
         return held
@@ -263,20 +261,6 @@ class _Contents:
         if self._held is not None:
             self._held.let_go()
         self._held = directory
-
-    def _remember_times(self, path: bytes, directory: int) -> None:
-        if self._report.is_dry_run:
-            return
-        status = os.fstat(directory)
-        around = path.rpartition(b"/")[0]
-        self._opened.known.remember_times(around, status.st_atime_ns, status.st_mtime_ns)
-
-    def _set_times_back(self) -> None:
-        """Names were replaced, which is no change of their directories that anybody made."""
-        for path, times in self._opened.known.remembered_times():
-            with suppress(OSError):
-                directory = self._opened.below.parent(path + b"/.")[0] if path else self._opened.below.root
-                os.utime(directory, ns=times)
 
     def _wait_for(self, most: int) -> None:
         if self._report.is_dry_run:
@@ -337,7 +321,7 @@ class _Contents:
                 return
             self._make.name_only(row)
             self._opened.known.put(row)
-            self._report.add("made", row.size)
+            self._report.add("made", row.size, row.mode)
         except OSError as error:
             self._not_written(row, error)
 
@@ -355,8 +339,7 @@ class _Contents:
         if row.is_name_only:
             is_same = file_side(self._opened, row.path, status, row) is not FileSide.CHANGED
         else:
-            before = fetching.before
-            is_same = is_same_moment(before, status) and before.st_ctime_ns == status.st_ctime_ns
+            is_same = is_untouched(status, fetching.before)
         if is_same:
             return False
         fetching.drop()
@@ -382,20 +365,19 @@ class _Contents:
                 if self._is_changed(fetching):
                     continue
                 if fetching.before is None:
-                    place_new(fetching.directory, fetching.part, fetching.name)
+                    with same_times(fetching.directory):
+                        place_new(fetching.directory, fetching.part, fetching.name)
                 else:
                     self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
             except FileExistsError as error:
                 fetching.drop()
-                self._report.problem(
-                    row.path, _NAME_TAKEN if fetching.before is None else str(error.strerror)
-                )
+                self._report.problem(row.path, _NAME_TAKEN if fetching.before is None else reason_of(error))
                 continue
             except OSError as error:
                 fetching.drop()
                 self._not_written(row, error)
                 continue
-            note_here(self._opened, row, os.fstat(fetching.descriptor))
+            self._make.note_new(row, os.fstat(fetching.descriptor))
             self._brought(row)
             fetching.close()
 
@@ -405,7 +387,7 @@ class _Contents:
                 if self._opened.store.restore(
                     row.key or "", row.version_id, RESTORE_DAYS, self._options.restore
                 ):
-                    self._report.add("restore started", row.size)
+                    self._report.add("restore started", row.size, row.mode)
             except StoreError as other:
                 error = other
             else:
@@ -424,7 +406,7 @@ def check_room(opened: OpenRepository, size: int) -> None:
     free = (room.f_bfree if os.geteuid() == 0 else room.f_bavail) * room.f_frsize
     if size > free:
         raise environment_error(
-            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: nothing was done",
+            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: none was brought",
             where=str(opened.settings.directory),
             remedy=f"make room, name fewer paths, or {_left(opened)}",
         )

@@ -13,20 +13,18 @@ from typing import Any
 
 from gridwright.repository.keys import shown
 from gridwright.repository.known import Known
+from gridwright.units import counted
 
 MOST_KEPT, _MOST_OF_NAME = 200, 300
 """Names that are kept, and characters of one that people are shown."""
 _MOST_DIRECTORIES, _SHOWN_DIRECTORIES = 1000, 3
+_APART, _TOGETHER = 2, 5
+"""Names of one reason that people are shown a line each; of more, those that one line has."""
 _LEVELS = 2
 """Of a directory that names are counted by: `home/anna` tells whose they are."""
-_ELSEWHERE = "other directories"
+_ELSEWHERE, _TOP = "other directories", "the top directory"
 _FAILED = "failed"
 """The fact that the last export was not whole."""
-
-
-def counted_files(count: int) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} file{'' if count == 1 else 's'}"
 
 
 @dataclass(slots=True)
@@ -37,6 +35,8 @@ class CountedNames:
     first: list[tuple[str, str]] = field(default_factory=list)
     """Path or key, and why."""
     directories: dict[str, int] = field(default_factory=dict)
+    remedies: dict[str, str] = field(default_factory=dict)
+    """What to do about a reason."""
 
     def add(self, name: bytes | str, why: str) -> None:
         """Count a name."""
@@ -51,6 +51,7 @@ class CountedNames:
         """Count the names of others, too."""
         self.count += others.count
         self.first += others.first[: MOST_KEPT - len(self.first)]
+        self.remedies |= others.remedies
         for name, count in others.directories.items():
             self._count(name, count)
 
@@ -63,7 +64,8 @@ class CountedNames:
     def where(self) -> str:
         """The directories that most of them lie in, each with how many, such as `home/anna (12)`."""
         most = sorted(self.directories.items(), key=lambda each: (-each[1], each[0]))
-        told = ", ".join(f"{name} ({count:,})" for name, count in most[:_SHOWN_DIRECTORIES])
+        shown_first = most[:_SHOWN_DIRECTORIES]
+        told = ", ".join(f"{_TOP if name == '.' else name} ({count:,})" for name, count in shown_first)
         return told + (", …" if len(most) > _SHOWN_DIRECTORIES else "")
 
     def document(self) -> list[dict[str, str]]:
@@ -73,7 +75,7 @@ class CountedNames:
     @property
     def words(self) -> str:
         """How many, in words."""
-        return "1 name" if self.count == 1 else f"{self.count:,} names"
+        return counted(self.count, "name")
 
     def counts(self) -> dict[str, Any]:
         """How many, and where, for programs."""
@@ -81,7 +83,16 @@ class CountedNames:
 
     def lines(self) -> Iterator[str]:
         """The first names for people, and what of the others is known."""
-        yield from (f"{cut(name)}: {why}" for name, why in self.first)
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.first:
+            by_reason.setdefault(why, []).append(cut(name))
+        for why, names in by_reason.items():
+            reason = f"{why}: {self.remedies[why]}" if why in self.remedies else why
+            if len(names) <= _APART and why not in self.remedies:
+                yield from (f"{name}: {reason}" for name in names)
+                continue
+            others = f" and {len(names) - _TOGETHER:,} more" if len(names) > _TOGETHER else ""
+            yield f"{', '.join(names[:_TOGETHER])}{others}: {reason}"
         if (more := self.count - len(self.first)) > 0:
             yield f"and {more:,} more; of all, below: {self.where}"
 
@@ -101,7 +112,7 @@ def note_failed(known: Known, begun: float, failed: CountedNames) -> None:
         known.set_fact(_FAILED, told)
 
 
-def told_failed(known: Known) -> str:
+def last_failed_export(known: Known) -> str:
     """What the last export of all could not send, and where most of that lies; empty for nothing."""
     begun, _, rest = (known.fact(_FAILED) or "").partition(" ")
     count, _, where = rest.partition(" ")

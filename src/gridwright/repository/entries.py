@@ -11,12 +11,18 @@ from enum import StrEnum
 from typing import Any
 
 from gridwright.repository.chosen_paths import name_unknown
-from gridwright.repository.file_clock import is_kept_as
-from gridwright.repository.gone import look_for_lost, lost_names, name_lost
+from gridwright.repository.file_clock import is_stored_as
+from gridwright.repository.gone import (
+    gone_names,
+    look_for_lost,
+    lost_names,
+    name_lost,
+    name_without_object,
+)
 from gridwright.repository.keys import KeyRefusal, shown
-from gridwright.repository.knowledge import learn
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import list_bucket
+from gridwright.repository.manifest_sync import learn
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry
 
@@ -46,9 +52,9 @@ class RepositoryEntry:
     place: EntryPlace
 
     def document(self) -> dict[str, Any]:
-        """For programs."""
+        """For programs: the path as an argument has it, where bytes that are no UTF-8 are lone surrogates."""
         return {
-            "path": shown(self.path),
+            "path": os.fsdecode(self.path),
             "size": self.size,
             "mtime": self.mtime_ns / 1e9,
             "place": self.place.value,
@@ -65,13 +71,15 @@ def list_entries(
 ) -> Iterator[RepositoryEntry]:
     """Entries in the order of keys, by the bucket's listing and manifest as they are now; then lost names.
 
-    Keys that can be no files are problems of the report. Raises GridwrightError where the store does not
-    answer, and OSError.
+    Problems of the report are keys that can be no files, files that cannot be looked at, files whose objects
+    are gone, and chosen paths that have none. Raises GridwrightError where the store does not answer.
     """
     known, keys = opened.known, opened.keys
     learn(opened, report)
     list_bucket(opened)
     name_unknown(opened, report, paths)
+    told = {name for name, _ in report.failed.first}
+    unsaid = [each for each in paths if shown(each) not in told]
     for values in known.all_listed():
         entry = ObjectEntry(*values)
         if keys.is_own(entry.key) or entry.key == keys.start:
@@ -81,12 +89,29 @@ def list_entries(
         except KeyRefusal as refusal:
             report.problem(refusal.what, f"the key {refusal.reason}")
             continue
-        if is_chosen(path, paths):
+        if not is_chosen(path, paths):
+            continue
+        unsaid = _without(unsaid, path)
+        try:
             yield _entry(opened, path, entry, is_directory=is_directory)
+        except OSError as error:
+            report.refused(path, "looked at", error)
     look_for_lost(opened)
     for row in lost_names(opened, paths):
         yield RepositoryEntry(row.path, row.size, row.mtime_ns, EntryPlace.GONE)
     name_lost(opened, report, paths)
+    gone = [row.path for row in gone_names(opened, paths)]
+    for path in (*gone, *name_without_object(opened, report, paths)):
+        unsaid = _without(unsaid, path)
+    for path in unsaid:
+        found = known.get(path)
+        if found is None or not found.attributes.is_directory:  # Some stores keep no objects of directories.
+            report.problem(path, "the bucket has no object of it, nor is one known that is gone")
+
+
+def _without(paths: list[bytes], path: bytes) -> list[bytes]:
+    """Chosen paths without those that a path is, or lies below."""
+    return [each for each in paths if not is_chosen(path, [each])]
 
 
 def _entry(opened: OpenRepository, path: bytes, entry: ObjectEntry, *, is_directory: bool) -> RepositoryEntry:
@@ -107,7 +132,7 @@ def _place(status: os.stat_result | None, row: KnownFile | None, *, is_directory
         row is not None
         and stat.S_IFMT(row.mode) == stat.S_IFMT(status.st_mode)
         and row.size == status.st_size
-        and is_kept_as(row.mtime_ns, status.st_mtime_ns)
+        and is_stored_as(row.mtime_ns, status.st_mtime_ns)
     )
     if not is_same:
         return EntryPlace.CHANGED

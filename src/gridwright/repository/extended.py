@@ -88,20 +88,38 @@ def are_attributes(value: bytes) -> bool:
     return True
 
 
-def drop_inherited_acl(descriptor: int) -> None:
+def drop_inherited_acl(descriptor: int, *, is_directory: bool = True) -> None:
     """Take from a file or directory just made what the default ACL of its directory gave it.
 
     Otherwise the first change of its mode lets in whom that ACL names (acl(5), object creation).
     """
-    for name in _ACLS:
+    # A default one is given to directories alone.
+    for name in _ACLS if is_directory else _ACLS[:1]:
         with suppress(OSError):  # ENODATA, or a file system without ACLs.
             change_xattr(descriptor, name, None)
 
 
-def write_xattrs(file: int | str, value: bytes) -> None:
-    """Give an open file, or one by `beneath.descriptor_path`, the attributes of a value.
+def acls_of(value: bytes | None) -> dict[str, bytes]:
+    """The ACLs of a value."""
+    return {name: data for name, data in decode(value or b"{}").items() if name in _ACLS}
+
+
+def give_xattrs(descriptor: int, value: bytes | None, *, with_acls: bool = True) -> None:
+    """Give an open file the attributes of a value, and take others away that its owner may give.
 
     Raises OSError, and ValueError.
     """
-    for name, data in decode(value).items():
-        os.setxattr(file, name, data)
+    for name, data in xattrs_to_give(read_xattrs(descriptor), value, with_acls=with_acls).items():
+        change_xattr(descriptor, name, data)
+
+
+def xattrs_to_give(
+    here: bytes | None, value: bytes | None, *, with_acls: bool = True
+) -> dict[str, bytes | None]:
+    """What gives a file that has those `here` the attributes of a value; None for each that goes.
+
+    Raises ValueError.
+    """
+    given, own = decode(value or b"{}"), decode(here or b"{}")
+    names = (given.keys() | own.keys()) - (set() if with_acls else set(_ACLS))
+    return {each: given.get(each) for each in names if is_of_users(each) and given.get(each) != own.get(each)}

@@ -56,7 +56,7 @@ class FileClock:
         self._window_ns = SHARED_NS
         self._is_fine = False
 
-    def kept(self, status: FileStatus) -> int:
+    def recorded_ctime(self, status: FileStatus) -> int:
         """The ctime to be known of a file that has just been looked at: UNKNOWN for one that is too young."""
         now_ns = self._now_ns
         if now_ns is None:
@@ -69,7 +69,7 @@ class FileClock:
         """The status of an open file, once its ctime is old enough where that is a matter of a tick."""
         self.read()
         status = os.fstat(descriptor)
-        if self.kept(status) == UNKNOWN and self._window_ns == TICK_NS:
+        if self.recorded_ctime(status) == UNKNOWN and self._window_ns == TICK_NS:
             time.sleep(2 * TICK_NS / SECOND_NS)
             self.read(at_once=True)
             status = os.fstat(descriptor)
@@ -84,24 +84,24 @@ class FileClock:
         try:
             if self._looks:
                 raise OSError(errno.EROFS, "nothing is changed")
-            self._now_ns = self._touched()
+            self._now_ns = self._ctime_after_change()
             if is_first:
                 self._measure()
         except OSError:
             self._now_ns = time.time_ns() - (0 if _is_of_this_kernel(self._directory) else _NO_CLOCK_NS)
 
     def _measure(self) -> None:
-        if self._touched() % SECOND_NS and _is_of_this_kernel(self._directory):
+        if self._ctime_after_change() % SECOND_NS and _is_of_this_kernel(self._directory):
             self._window_ns = TICK_NS
             self._is_fine = any(self._tells_all_apart() for _ in range(_TRIES))
 
     def _tells_all_apart(self) -> bool:
         """Whether changes with a look between them have other ctimes, faster than any tick."""
         begun = time.monotonic_ns()
-        times = [self._touched() for _ in range(_CHANGES)]
+        times = [self._ctime_after_change() for _ in range(_CHANGES)]
         return len(set(times)) == _CHANGES and time.monotonic_ns() - begun < _FINE_NS
 
-    def _touched(self) -> int:
+    def _ctime_after_change(self) -> int:
         """The ctime of the directory after a change of nothing else. Raises OSError."""
         accessed, nanoseconds = divmod(os.fstat(self._directory).st_atime_ns, SECOND_NS)
         times = (_Time * 2)(_Time(accessed, nanoseconds), _Time(0, _OMIT))
@@ -128,7 +128,7 @@ def bounded_ns(time_ns: int) -> int:
     return max(-LATEST_NS, min(LATEST_NS, time_ns))
 
 
-def is_kept_as(wanted_ns: int, kept_ns: int) -> bool:
+def is_stored_as(wanted_ns: int, kept_ns: int) -> bool:
     """Whether a file that was given a time can have this one: file systems keep whole steps of their own."""
     kept_ns = bounded_ns(kept_ns)
     return wanted_ns == kept_ns or any(bounded_ns(wanted_ns // each * each) == kept_ns for each in _GRAINS)

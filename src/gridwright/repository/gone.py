@@ -5,7 +5,8 @@
   are none of these: the manifest has all that is theirs, and some stores list none.
 - Names whose content was in the bucket alone: nothing has it any more. A life cycle rule, an emptied prefix
   or somebody's hand does that. Such a name stays known, and is told by every command that looks, until an
-  import that takes deletions along has forgotten it. What another machine deletes is none: the manifest that
+  import that takes deletions along has forgotten it: then it stays forgotten on that machine, whose next
+  export tells the others, until its object is back. What another machine deletes is none: the manifest that
   it writes then has the name no more. Nor is what another library has, by the manifest: an export of that one
   sends it again.
 - Rows of what is nowhere any more: no file here, no object in the bucket, and in no other library. Somebody
@@ -29,36 +30,45 @@ from gridwright.repository.store import UNREADABLE
 
 LOST = (
     "its object, the only copy of it, is gone, and no file is here: bring it back to the bucket, from an "
-    "older version or a backup, or have import --deletions --delete-up-to N forget such names"
+    "older version or a backup; gridwright repo import NAME --deletions forgets such names"
 )
-ELSEWHERE = (
-    "have no object any more, and another library has their files: export --prefer files there sends them"
-)
+ELSEWHERE = "have no object any more, and a file in another library: export --prefer files there sends it"
 FORGOTTEN = "forgotten, of objects that are gone"
 TAKEN = "have the name of another that was in the bucket alone, and is gone from there"
-NOWHERE = "are gone from here and from the bucket, and are forgotten"
+NOWHERE = "are gone from here and from the bucket, and forgotten"
 _ALL_THERE = "objects there"
 """The fact of when the bucket was listed last with all objects there."""
-_DOES = "export --prefer files sends it, import --deletions moves the file to the trash"
+_DOES = (
+    "gridwright repo export NAME --prefer files sends it, gridwright repo import NAME --deletions moves the "
+    "file to the trash"
+)
 _GONE = f"its object is gone from the bucket, and it was not sent again: {_DOES}"
 GONE = f"its object is gone from the bucket: {_DOES}"
 GONE_DIRECTORY = (
     "the object of this directory is gone from the bucket, and the manifest alone has its owner, mode and "
-    "times: export --prefer files sends it"
+    "times: gridwright repo export NAME --prefer files sends it"
 )
 _SENT = f"SELECT path FROM work WHERE action IN ('{Action.SEND}', '{Action.ATTRIBUTES}')"  # noqa: S608
 _UNCHANGED = f"key IS NOT NULL AND (is_name_only = 0 OR inode = 0) AND path NOT IN ({_SENT})"
 """Rows of what was here as a whole, and what the scan has not found to be changed."""
 _NOT_LISTED = "key NOT IN (SELECT key FROM listed)"
-_UNLISTED = (
-    "is_name_only <> 0 AND key IS NOT NULL "
-    "AND NOT EXISTS (SELECT 1 FROM listed WHERE listed.key = files.key) "
-    "AND NOT EXISTS (SELECT 1 FROM dropped WHERE dropped.path = files.path)"
+GIVEN_UP = (
+    "inode = 0 AND is_name_only <> 0 AND (path IN (SELECT path FROM dropped) OR (libraries = '' AND EXISTS "
+    "(SELECT 1 FROM forgotten WHERE forgotten.path = files.path AND forgotten.etag = files.etag "
+    "AND forgotten.stored_ns >= files.stored_ns)))"
+)
+"""Rows of names that another machine has deleted, or this one has forgotten, unless they have an object."""
+_UNLISTED = " AND ".join(
+    (
+        "is_name_only <> 0 AND key IS NOT NULL",
+        "NOT EXISTS (SELECT 1 FROM listed WHERE listed.key = files.key)",
+        f"NOT ({GIVEN_UP})",
+    )
 )
 _NAMED = "is_name_only <> 0 AND path IN (SELECT path FROM lost)"
 _NO_OBJECT = f"key IS NOT NULL AND path <> x'' AND {_NOT_LISTED}"
-_DROPPED = f"{NAMES} AND path IN (SELECT path FROM dropped) AND {_NO_OBJECT}"  # noqa: S608 - names of our own
-"""Rows of names that another machine has deleted."""
+NO_MORE = f"{GIVEN_UP} AND {_NO_OBJECT}"
+"""Rows of names that are to be forgotten."""
 _EXPECTED = f"NOT ({NAMES}) AND {_NO_OBJECT}"
 """Rows of what was here, or was told to be, and has no object; a name only may be lost."""
 
@@ -119,9 +129,20 @@ def name_missing(opened: OpenRepository, chosen: Sequence[bytes], report: Reposi
         opened.known.set_fact(_ALL_THERE, opened.known.fact(LISTED) or "")
 
 
+def name_without_object(
+    opened: OpenRepository, report: RepositoryReport, paths: Sequence[bytes] = ()
+) -> Iterator[bytes]:
+    """Make a problem of each file that is here, is known and has no object in the listing; their paths."""
+    for row in opened.known.rows(f"{_EXPECTED} AND {NO_DIRECTORY}"):
+        if is_chosen(row.path, paths) and not is_absent(opened, row.path):
+            report.problem(row.path, GONE)
+            yield row.path
+
+
 def look_for_lost(opened: OpenRepository, chosen: Sequence[bytes] = ()) -> None:
     """Keep which names have no object in the listing of this run, which has all that were chosen."""
     known = opened.known
+    known.database.execute("DELETE FROM forgotten WHERE key IN (SELECT key FROM listed)")
     lost = [
         row.path
         for row in known.rows(_UNLISTED)
@@ -147,7 +168,7 @@ def gone_names(opened: OpenRepository, paths: Sequence[bytes] = ()) -> list[Know
 
 def is_elsewhere(opened: OpenRepository, row: KnownFile) -> bool:
     """Whether the manifest names another library that has the file of a name that no file has here."""
-    told = opened.known.told_path(row.path)
+    told = opened.known.manifest_row_of(row.path)
     latest = told if told is not None and told.etag == row.etag else row
     return not row.inode and bool(latest.other_libraries(library_of(opened.known)))
 
@@ -180,22 +201,45 @@ def forget_nowhere(opened: OpenRepository, report: RepositoryReport, paths: Sequ
     What another library has, or another machine has released, stays known as a name.
     """
     known, own = opened.known, library_of(opened.known)
-    going = [row.path for row in known.rows(_DROPPED) if is_chosen(row.path, paths)]
+    going = [row.path for row in known.rows(NO_MORE) if is_chosen(row.path, paths)]
     for row in known.rows(_EXPECTED):
         if not is_chosen(row.path, paths) or not is_absent(opened, row.path) or has_objects(opened, row):
             continue
-        told = known.newer.get(row.path) or known.told_path(row.path)
-        is_told = told is not None and (told.etag == row.etag or told.is_later(row))
-        latest = told if told is not None and is_told else row
+        newer = known.newer.get(row.path)
+        told = newer if newer is not None and newer.is_later(row) else known.manifest_row_of(row.path)
+        is_in_manifest = told is not None and (told.etag == row.etag or told.is_later(row))
+        latest = told if told is not None and is_in_manifest else row
         others = latest.other_libraries(own)
         if not others and (latest is row or own in latest.libraries):
-            report.note_of(NOWHERE, row.path)
+            report.note_of(NOWHERE, row.path, row.mode)
             going.append(row.path)
         elif (name := replace(latest.not_here(), libraries=" ".join(others))) != row:
             known.put(name)
     if going:
         known.forget(*going)
     return bool(going)
+
+
+def forget_lost(known: Known, report: RepositoryReport, rows: Sequence[KnownFile]) -> None:
+    """Forget names that nothing has any more, also where a manifest of another machine still has them."""
+    for row in rows:
+        report.add(FORGOTTEN, row.size, row.mode)
+        report.note_of(
+            "were in the bucket alone, gone from there, and forgotten; the next export tells other machines",
+            row.path,
+        )
+    known.forget(*(row.path for row in rows))
+    with known.transaction():
+        known.database.executemany(
+            "INSERT OR REPLACE INTO forgotten VALUES (?, ?, ?, ?)",
+            ((row.path, row.key, row.etag, row.stored_ns) for row in rows),
+        )
+        known.database.executemany("DELETE FROM lost WHERE path = ?", ((row.path,) for row in rows))
+
+
+def is_given_up(known: Known, row: KnownFile) -> bool:
+    """Whether a name without an object is one that another machine has deleted, or this one has forgotten."""
+    return any(True for _ in known.rows(f"path = ? AND {GIVEN_UP}", row.path))
 
 
 def has_objects(opened: OpenRepository, row: KnownFile) -> bool:

@@ -29,6 +29,8 @@ LEASE = "lease"
 _ESCAPE = "\u241b"
 _WRITTEN = re.compile("\u241b([0-9a-f]{2})")
 _AMBIGUOUS = re.compile("\u241b(?=[0-9a-f]{2})")
+_PLAIN = re.compile(r"(?:[ !#-\-0-\[\]-~][ -.0-\[\]-~]{0,254}(?:/(?!\Z)|\Z))+", re.ASCII)
+"""A path that is its own key: printable ASCII without a backslash, and no name begins with a dot."""
 _INVALID = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff\udc80-\udcff]")
 """What XML cannot have, and what bytes that are no UTF-8 become in a `str` (PEP 383)."""
 
@@ -89,6 +91,11 @@ class Keys:
 
         Raises KeyRefusal where it would be too long, or would be Gridwright's own.
         """
+        if (
+            _PLAIN.fullmatch(text := path.decode("latin-1"))
+            and len(self._start) + len(text) < LONGEST_KEY // 4
+        ):
+            return f"{self._start}{text}/" if is_directory else self._start + text
         parts = path.split(b"/")
         for part in parts:
             if reason := _wrong_name(part):
@@ -109,15 +116,18 @@ class Keys:
         """
         if not key.startswith(self._start):
             raise KeyRefusal(key, f"does not begin with {self._start}")
+        below = key[len(self._start) :]
+        is_directory = below.endswith("/")
+        plain = below.removesuffix("/")
+        if _PLAIN.fullmatch(plain) and len(key) < LONGEST_KEY // 4:
+            return plain.encode(), is_directory
         try:
             length = len(key.encode())
         except UnicodeEncodeError:
             raise KeyRefusal(key, "is not UTF-8") from None
         if length > LONGEST_KEY:
             raise KeyRefusal(key, f"has {length} bytes, and {LONGEST_KEY} is the most")
-        below = key[len(self._start) :]
-        is_directory = below.endswith("/")
-        parts = below.removesuffix("/").split("/")
+        parts = plain.split("/")
         names = [_unescaped(part) for part in parts]
         for part, name in zip(parts, names, strict=True):
             if reason := _wrong_name(name):

@@ -24,8 +24,8 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import temporary_directory
+from gridwright.refusals import reason_of
 from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
-from gridwright.repository.file_clock import bounded_ns
 from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
@@ -72,12 +72,19 @@ def prepare(database: sqlite3.Connection) -> None:
     database.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)")
     # What other libraries have exported, where an older file is here that came from there, too.
     database.execute(f"CREATE TABLE IF NOT EXISTS newer ({columns}) WITHOUT ROWID")
-    # Names that another machine's newer manifest has no more, and those whose objects were gone when last
+    # Paths that another machine's newer manifest has no more, and names whose objects were gone when last
     # looked for (`gone.py`).
     database.execute("CREATE TABLE IF NOT EXISTS dropped (path BLOB PRIMARY KEY) WITHOUT ROWID")
     database.execute("CREATE TABLE IF NOT EXISTS lost (path BLOB PRIMARY KEY) WITHOUT ROWID")
+    # Names that an import has forgotten since nothing had them: manifests of other machines may have them.
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS forgotten "
+        "(path BLOB PRIMARY KEY, key TEXT, etag TEXT, stored_ns INTEGER) WITHOUT ROWID"
+    )
     # What an export is about to send, and what each file was then (`unfinished.py`).
     database.execute("CREATE TABLE IF NOT EXISTS begun (path BLOB PRIMARY KEY, stamp BLOB) WITHOUT ROWID")
+    # Files that imports have seen here since they read a manifest of the fact `present under`.
+    database.execute("CREATE TABLE IF NOT EXISTS present (path BLOB PRIMARY KEY) WITHOUT ROWID")
     database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")
     for each in CHANGE_TABLES:
         database.execute(f"CREATE TABLE IF NOT EXISTS {each} WITHOUT ROWID")
@@ -88,10 +95,8 @@ def prepare(database: sqlite3.Connection) -> None:
     database.execute("CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID")
     # What is to be done, and what the bucket's listing says; this run's alone.
     database.execute("CREATE TEMP TABLE work (path BLOB, action TEXT, size INTEGER, stamp BLOB)")
-    database.execute(
-        "CREATE TEMP TABLE times (path BLOB PRIMARY KEY, atime_ns INTEGER, mtime_ns INTEGER) WITHOUT ROWID"
-    )
     database.execute("CREATE TEMP TABLE first_names (inode INTEGER PRIMARY KEY, path BLOB)")
+    database.execute("CREATE TEMP TABLE formers (path BLOB PRIMARY KEY, inode INTEGER) WITHOUT ROWID")
     database.execute(
         "CREATE TEMP TABLE listed (key TEXT PRIMARY KEY, size INTEGER, etag TEXT, "
         "modified_ns INTEGER, storage_class TEXT) WITHOUT ROWID"
@@ -111,7 +116,7 @@ def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict
 def empty(database: sqlite3.Connection) -> None:
     """Forget all that stays. Raises sqlite3.Error."""
     changes = (each.partition(" ")[0] for each in CHANGE_TABLES)
-    for table in ("files", "facts", "newer", "dropped", "lost", "begun", *changes):
+    for table in ("files", "facts", "newer", "dropped", "lost", "forgotten", "begun", "present", *changes):
         database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
 
 
@@ -134,7 +139,10 @@ _SELECT_NEWER = f"SELECT {', '.join(COLUMNS)} FROM newer WHERE path = ?"  # noqa
 
 
 class NewerObjects:
-    """Rows of other libraries, whose objects are newer than those of the files here."""
+    """What the manifest says of objects, where files here are others: older, or without what it says of them.
+
+    A library has no owners that its user may not give, and no times finer than its file system has them.
+    """
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -143,12 +151,16 @@ class NewerObjects:
         return self._database.execute("SELECT 1 FROM newer LIMIT 1").fetchone() is not None
 
     def forget(self) -> None:
-        """Forget what the former manifest said."""
-        self._database.execute("DELETE FROM newer")
+        """Forget what the former manifest said, but for what an import could not give the file here."""
+        self._database.execute(
+            "DELETE FROM newer WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.path = newer.path "
+            "AND files.etag = newer.etag AND files.stored_ns = newer.stored_ns AND inode <> 0)"
+        )
 
-    def keep(self, row: KnownFile) -> None:
-        """Keep the row of another library."""
-        self._database.execute(_INSERT_NEWER, _values(row))
+    def keep(self, rows: Iterable[KnownFile]) -> None:
+        """Keep rows of the manifest."""
+        with transaction(self._database):
+            self._database.executemany(_INSERT_NEWER, map(_values, rows))
 
     def get(self, path: bytes) -> KnownFile | None:
         """The row of a path; None for none."""
@@ -188,7 +200,7 @@ class LeavingFiles:
 
 
 class FirstNames:
-    """The first name of each file with several that this run has met."""
+    """The first name of each file with several that this run has met, and which files it has replaced."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -204,8 +216,19 @@ class FirstNames:
         statement = "INSERT OR REPLACE INTO first_names VALUES (?, ?)"
         self._database.execute(statement, (signed_inode(inode), path))
 
+    def former(self, path: bytes) -> int | None:
+        """The inode of the file whose name another one has taken in this run; None where nothing had it."""
+        query = "SELECT inode FROM formers WHERE path = ?"
+        found = self._database.execute(query, (path,)).fetchone()
+        return found[0] if found else None
 
-_BATCH, _PENDING = 500, 2000
+    def keep_former(self, path: bytes, inode: int) -> None:
+        """Keep it for this run."""
+        statement = "INSERT OR IGNORE INTO formers VALUES (?, ?)"
+        self._database.execute(statement, (path, signed_inode(inode)))
+
+
+_BATCH, _PENDING = 500, 5000
 _BEGUN = 2000
 """Names that are noted at once before they are sent: each time takes as long as the disk does."""
 _PENDING_S = 2.0
@@ -213,7 +236,7 @@ _PENDING_S = 2.0
 _BUSY_S = 30.0
 _LARGE = 64 << 30
 """Bytes of a file that is sent for a minute or more: those of other users do not wait for it."""
-_DIRECTORY, _FORMER = "directory", "former libraries"
+_DIRECTORY, _FORMER, _PRESENT_UNDER = "directory", "former libraries", "present under"
 LIBRARY = "library"
 """The fact that names the library: by its directory, or by this state alone where that has no attributes."""
 _values = attrgetter(*COLUMNS)
@@ -225,6 +248,14 @@ _SELECT = f"SELECT {', '.join(COLUMNS)} FROM files"  # noqa: S608 - names of our
 _SELECT_TOLD = _SELECT.replace("FROM files", "FROM told")
 _INSERT = f"INSERT OR REPLACE INTO files VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
+_TAKEN = "mode, {0}.uid, {0}.gid, {0}.xattrs, {0}.mtime_ns"
+_NOT_TAKEN = (
+    f"INSERT OR REPLACE INTO newer SELECT {', '.join(f'told.{name}' for name in COLUMNS)} "  # noqa: S608
+    "FROM told JOIN files ON files.path = told.path AND files.etag = told.etag "
+    "AND files.stored_ns = told.stored_ns WHERE files.inode <> 0 "
+    f"AND (files.{_TAKEN.format('files')}) IS NOT (told.{_TAKEN.format('told')}) "
+    "AND NOT EXISTS (SELECT 1 FROM newer WHERE newer.path = told.path AND newer.stored_ns >= told.stored_ns)"
+)
 _BEGIN = (
     "INSERT OR REPLACE INTO begun SELECT path, stamp FROM work "
     "WHERE rowid > ? AND rowid <= ? AND (size >= ?) = ? AND stamp IS NOT NULL"
@@ -247,7 +278,7 @@ class Known:
             self.state = open_state(directory, identify=not looks, looks=looks)
         except OSError as error:
             raise environment_error(
-                f"there is no place for what is known of the repository: {error}",
+                f"there is no place for what is known of the repository: {reason_of(error, named=True)}",
                 where=str(directory),
                 remedy=f"mend that, or name a directory of your own with {VARIABLE}",
             ) from error
@@ -255,11 +286,14 @@ class Known:
         """Where a command may have files while it runs."""
         self._pending: dict[bytes, KnownFile] = {}
         self._settled: list[tuple[bytes]] = []
+        self._present: list[tuple[bytes]] = []
         self._stamps: dict[bytes, bytes | None] = {}
         """What is noted of what is about to be sent: one question for each file would take long."""
         self.gone = GONE
         """Which rows are of files that are gone: `GONE_BY_CHANGES` where nothing was scanned."""
+        self.is_named = False  # Whether the library has an identifier that outlasts this run.
         self.is_listed = False  # Whether this run has a listing of the bucket.
+        self._notes_present = False
         self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
         self.before_writing: Callable[[], None] = lambda: None
@@ -283,6 +317,7 @@ class Known:
             self.newer, self.leaving = NewerObjects(self.database), LeavingFiles(self.database)
             self.first_names = FirstNames(self.database)
             self._belong()
+            self.is_named = bool(self.state.library or self.fact(LIBRARY))
             self._was_empty = self.is_empty()
         except (OSError, sqlite3.Error, ValueError) as error:
             raise state_failure(error, self.file) from error
@@ -353,6 +388,24 @@ class Known:
         self.flush()
         self.database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
+    def note_present_under(self, releases: str) -> bool:
+        """Have `put_present` note from now on what is here after no other releases than a manifest tells of.
+
+        Returns whether there were others than when files were noted before, which says nothing any more.
+        """
+        is_new = releases != (self.fact(_PRESENT_UNDER) or "")
+        if is_new:
+            self.database.execute("DELETE FROM present")
+            self.set_fact(_PRESENT_UNDER, releases)
+        self._notes_present = bool(releases)
+        return is_new
+
+    def was_present_under(self, releases: str, path: bytes) -> bool:
+        """Whether a file was noted so, and the manifest still tells of the same releases."""
+        query = "SELECT 1 FROM present WHERE path = ?"
+        is_same = bool(releases) and releases == self.fact(_PRESENT_UNDER)
+        return is_same and self.database.execute(query, (path,)).fetchone() is not None
+
     def is_empty(self) -> bool:
         """Whether nothing is known."""
         return self.database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
@@ -409,6 +462,11 @@ class Known:
             return self.get(path)
         return self._row(found)
 
+    def has_rows_below(self, path: bytes) -> bool:
+        """Whether anything is known that lay in a directory of this path before this run."""
+        query = "SELECT 1 FROM files WHERE path > ? AND path < ? LIMIT 1"
+        return self.database.execute(query, (path + b"/", path + b"0")).fetchone() is not None
+
     def has_files(self) -> bool:
         """Whether any row is of a file that was here."""
         self.flush()
@@ -429,6 +487,12 @@ class Known:
         if len(self._pending) >= _PENDING or time.monotonic() - self._written > _PENDING_S:
             self.flush()
 
+    def put_present(self, row: KnownFile) -> None:
+        """Write the row of a file that was just seen here, and to be what its object is. Raises OSError."""
+        if self._notes_present and row.inode:
+            self._present.append((row.path,))
+        self.put(row)
+
     def mark(self, paths: Iterable[bytes]) -> None:
         """Note that the scan of this run has found these."""
         with self.transaction():
@@ -442,6 +506,8 @@ class Known:
 
     def forget(self, *paths: bytes) -> None:
         """Take rows away, in one transaction."""
+        if not paths:
+            return
         self.flush()
         if not self._writes:
             self.advance()
@@ -454,15 +520,20 @@ class Known:
         with self.transaction():
             self.database.executemany(_INSERT.replace("INTO files", "INTO told"), map(_values, rows))
 
-    def told(self, key: str) -> KnownFile | None:
+    def keep_not_taken(self) -> None:
+        """Keep what was told of objects whose files are here without all of that: no export sends theirs."""
+        self.flush()
+        self.database.execute(_NOT_TAKEN)
+
+    def manifest_row(self, key: str) -> KnownFile | None:
         """What the manifest says of an object."""
-        return self._row(self.database.execute(f"{_SELECT_TOLD} WHERE key = ?", (key,)).fetchone())
+        return _manifest_row(self.database.execute(f"{_SELECT_TOLD} WHERE key = ?", (key,)).fetchone())
 
-    def told_path(self, path: bytes) -> KnownFile | None:
+    def manifest_row_of(self, path: bytes) -> KnownFile | None:
         """What was told of a path."""
-        return self._row(self.database.execute(f"{_SELECT_TOLD} WHERE path = ?", (path,)).fetchone())
+        return _manifest_row(self.database.execute(f"{_SELECT_TOLD} WHERE path = ?", (path,)).fetchone())
 
-    def told_work(self, action: str) -> Iterator[KnownFile]:
+    def manifest_work(self, action: str) -> Iterator[KnownFile]:
         """What was told of the paths of work of one kind, some in memory at a time."""
         columns = ", ".join(f"told.{name}" for name in COLUMNS)
         query = (
@@ -472,21 +543,8 @@ class Known:
         last = 0
         while some := self.database.execute(query, (last, action, _BATCH)).fetchall():
             for _, *values in some:
-                if (row := self._row(tuple(values))) is not None:
-                    yield row
+                yield KnownFile(*values)
             last = some[-1][0]
-
-    def remember_times(self, path: bytes, atime_ns: int, mtime_ns: int) -> None:
-        """Keep the times that a directory had when it was first met in this run."""
-        times = bounded_ns(atime_ns), bounded_ns(mtime_ns)
-        self.database.execute("INSERT OR IGNORE INTO times VALUES (?, ?, ?)", (path, *times))
-
-    def remembered_times(self) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """Directories and their times, some in memory at a time."""
-        found = self.database.execute("SELECT path, atime_ns, mtime_ns FROM times ORDER BY path")
-        while some := found.fetchmany(_BATCH):
-            for path, atime_ns, mtime_ns in some:
-                yield path, (atime_ns, mtime_ns)
 
     def work_backwards(self, action: str) -> Iterator[bytes]:
         """Paths of work of one kind, what lies in a directory before it."""
@@ -500,6 +558,7 @@ class Known:
         if self._pending:
             pending, self._pending = self._pending, {}
             settled, self._settled = self._settled, []
+            present, self._present = self._present, []
             self._written = time.monotonic()
             if not self._writes:
                 self.advance()
@@ -509,6 +568,7 @@ class Known:
                 self.database.executemany(_INSERT, map(_values, pending.values()))
                 self.database.executemany("DELETE FROM pending WHERE path = ? AND is_tree = 0", settled)
                 self.database.executemany("DELETE FROM begun WHERE path = ?", settled)
+                self.database.executemany("INSERT OR IGNORE INTO present VALUES (?)", present)
 
     def add_work(self, items: Iterable[tuple[bytes, str, int, bytes | None]]) -> None:
         """Keep what is to be done, for this run: path, action, bytes, and the file's `sent_stamp`."""
@@ -578,6 +638,10 @@ class Known:
         with self.transaction():
             self.database.executemany("INSERT OR REPLACE INTO listed VALUES (?, ?, ?, ?, ?)", entries)
 
+    def unlist(self, keys: Iterable[str | None]) -> None:
+        """Take off the listing what was deleted since."""
+        self.database.executemany("DELETE FROM listed WHERE key = ?", ((each,) for each in keys))
+
     def listed(self, key: str) -> tuple[int, str, int, str] | None:
         """Size, ETag, time and storage class of an object, if the listing has it."""
         row = self.database.execute(
@@ -601,7 +665,7 @@ class Known:
             yield from some
             last = some[-1][0]
 
-    def listed_and_told(self) -> Iterator[tuple[tuple[str, int, str, int, str], KnownFile | None]]:
+    def listed_with_manifest(self) -> Iterator[tuple[tuple[str, int, str, int, str], KnownFile | None]]:
         """The listing in the order of keys, and what was told of each; some in memory at a time."""
         columns = ", ".join(f"told.{name}" for name in COLUMNS)
         query = (
@@ -615,7 +679,7 @@ class Known:
                 # Of rows of a manifest that name the same key the first one counts.
                 if key != last:
                     last = key
-                    row = self._row(None if told[0] is None else tuple(told))
+                    row = None if told[0] is None else KnownFile(*told)
                     yield (key, size, etag, modified_ns, storage_class), row
 
     def count_listed(self) -> tuple[int, int]:
@@ -634,3 +698,8 @@ class Known:
             raise damaged(self.file, f"the row of {row.path!a:.80} makes no sense, {reason}")
         row.is_name_only = bool(row.is_name_only)
         return row
+
+
+def _manifest_row(found: tuple[Any, ...] | None) -> KnownFile | None:
+    """A row of this run's own table, into which nothing comes but what was admitted."""
+    return None if found is None else KnownFile(*found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import time
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from operator import attrgetter
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from gridwright.repository.extended import LONGEST_XATTRS, are_attributes
 from gridwright.repository.file_clock import bounded_ns
-from gridwright.repository.object_format import LATEST_NS, MOST_ID, FileAttributes, is_target, kept_mode
+from gridwright.repository.object_format import (
+    LATEST_NS,
+    MOST_ID,
+    FileAttributes,
+    portable_mode,
+    why_no_target,
+)
 from gridwright.repository.references import ContentPlace, FileState, ObjectReference
 
 if TYPE_CHECKING:
@@ -73,6 +80,11 @@ class KnownFile:
         return self.etag == etag and not 0 < self.stored_ns < modified_ns
 
     @property
+    def rights(self) -> tuple[int, int, int, bytes | None]:
+        """What says who may do what with it, and what else users said of it."""
+        return self.mode, self.uid, self.gid, self.xattrs
+
+    @property
     def is_only_in_bucket(self) -> bool:
         """Whether it is known that no file is here, since it was released, or never brought."""
         return bool(self.is_name_only) and not self.inode
@@ -81,10 +93,33 @@ class KnownFile:
         """The libraries that have this very file, without `own`."""
         return [each for each in self.libraries.split() if each != own]
 
+    def is_of_others(self, own: str) -> bool:
+        """Whether nothing is known of how a file here was: the library `own` never had this very one."""
+        return not self.inode and own not in self.libraries
+
     def not_here(self) -> KnownFile:
         """The row of the same object, with no file here."""
         is_name_only = not self.attributes.is_directory
-        return replace(self, inode=0, ctime_ns=0, links=1, is_name_only=is_name_only)
+        return replace(self, inode=0, ctime_ns=0, is_name_only=is_name_only)
+
+    def was_given_others(self, told: KnownFile | None) -> bool:
+        """Whether its object, with the same content, was given other attributes since, by the manifest.
+
+        A copy of an object onto itself has the same ETag, and at some stores (versitygw) its old date, too.
+        """
+        return told is not None and told.etag == self.etag and told.stored_ns > self.stored_ns
+
+    def is_version_of(self, told: KnownFile | None) -> bool:
+        """Whether another row is of the very same object, with the attributes that it had then."""
+        return told is not None and (told.etag, told.stored_ns) == (self.etag, self.stored_ns)
+
+    def after(self, *before: KnownFile | None) -> KnownFile:
+        """The row of an object that was written after others: of two within a second the later one shows.
+
+        What the manifest alone has, has the time of this machine.
+        """
+        moments = (each.stored_ns + 1 for each in before if each is not None)
+        return replace(self, stored_ns=min(max((self.stored_ns or time.time_ns(), *moments)), LATEST_NS))
 
     def is_later(self, other: KnownFile) -> bool:
         """Whether its object was written after that of another row of the path, or after that was told of.
@@ -119,10 +154,14 @@ def stamp_of(status: FileStatus) -> FileStamp:
 
 
 def sent_stamp(status: FileStatus) -> bytes:
-    """What the object of a file says of it, without when it was read, and the file's inode."""
-    size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
-    values = kept_mode(status.st_mode), status.st_uid, status.st_gid, bounded_ns(status.st_mtime_ns), size
-    return b"%d %d %d %d %d %d" % (*values, signed_inode(status.st_ino))
+    """What the object of a file says of it, without when it was read, and the file's inode and ctime.
+
+    The ctime of a directory says nothing of it.
+    """
+    is_directory = stat.S_ISDIR(status.st_mode)
+    size, ctime_ns = (0, 0) if is_directory else (status.st_size, bounded_ns(status.st_ctime_ns))
+    values = portable_mode(status.st_mode), status.st_uid, status.st_gid, bounded_ns(status.st_mtime_ns), size
+    return _STAMPED % (*values, signed_inode(status.st_ino), ctime_ns)
 
 
 def is_stamped(path: object, stamp: object) -> bool:
@@ -134,7 +173,7 @@ def is_stamped(path: object, stamp: object) -> bool:
 
 def row_stamp(row: KnownFile) -> bytes:
     """That of a file as a row knows it."""
-    return b"%d %d %d %d %d %d" % (row.mode, row.uid, row.gid, row.mtime_ns, row.size, row.inode)
+    return _STAMPED % (row.mode, row.uid, row.gid, row.mtime_ns, row.size, row.inode, row.ctime_ns)
 
 
 COLUMNS = tuple(field.name for field in fields(KnownFile))
@@ -149,7 +188,9 @@ LONGEST_PATH = 4096
 """Bytes of a path or a key: PATH_MAX of Linux."""
 _LONGEST_TEXT = 1024
 """Of an ETag or the identifier of a version; those of S3 have at most 1024 bytes."""
-_STAMP = re.compile(rb"[0-9]{1,20}( -?[0-9]{1,20}){5}")
+_STAMPED = b"%d %d %d %d %d %d %d"
+_STAMP = re.compile(rb"[0-9]{1,20}( -?[0-9]{1,20}){5,6}")
+"""Earlier releases noted no ctime."""
 _CRC64 = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _LEADS_ELSEWHERE = re.compile(rb"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
 """An empty name, `.` or `..`, or a NUL."""
@@ -183,7 +224,7 @@ def why_malformed(row: KnownFile) -> str | None:
             return f"its {name} is {getattr(row, name)}"
     if row.libraries and not _LIBRARIES.fullmatch(row.libraries):
         return "its libraries are none"
-    return None if row.target is None or is_target(row.target) else "its target is none"
+    return None if row.target is None else why_no_target(len(row.target), row.target)
 
 
 def why_unfit(row: KnownFile) -> str | None:
@@ -193,26 +234,29 @@ def why_unfit(row: KnownFile) -> str | None:
     """
     if reason := why_malformed(row):
         return reason
-    file, target, xattrs = row.attributes, row.target, row.xattrs or b""
+    kind, target = stat.S_IFMT(row.mode), row.target
+    if (kind == stat.S_IFLNK) != (target is not None) or (target and len(target) != row.size):
+        return "its target is not that of a symbolic link of its size"
+    if kind == stat.S_IFDIR and row.size:
+        return "its object has content, which no directory can have"
+    if row.link_of is not None and (row.link_of == row.path or kind != stat.S_IFREG):
+        return "its other name is not that of a file"
+    return _why_longer(row)
+
+
+def _why_longer(row: KnownFile) -> str | None:
+    """Why a manifest has no place for a row, or nobody can have written its attributes."""
     longest = max(len(row.path), len((row.key or "").encode()), len(row.link_of or b""))
+    if longest > LONGEST_PATH:
+        return f"its path, key or other name has {longest} bytes"
     text = max(len(row.etag.encode()), len((row.version_id or "").encode()))
-    is_checksum = row.crc64 is None or _CRC64.fullmatch(row.crc64) is not None
-    wrong = (
-        (
-            file.is_link != (target is not None) or (target and len(target) != row.size),
-            "its target is not that of a symbolic link of its size",
-        ),
-        (file.is_directory and row.size, "its object has content, which no directory can have"),
-        (
-            row.link_of is not None and (row.link_of == row.path or not file.is_file),
-            "its other name is not that of a file",
-        ),
-        (longest > LONGEST_PATH, f"its path, key or other name has {longest} bytes"),
-        (text > _LONGEST_TEXT or not is_checksum, "its checksum is none, or its ETag or version is too long"),
-        (len(xattrs) > LONGEST_XATTRS, f"its extended attributes have {len(xattrs)} bytes as JSON"),
-        (xattrs and not are_attributes(xattrs), "its extended attributes make no sense"),
-    )
-    return next((reason for is_wrong, reason in wrong if is_wrong), None)
+    if text > _LONGEST_TEXT or not (row.crc64 is None or _CRC64.fullmatch(row.crc64)):
+        return "its checksum is none, or its ETag or version is too long"
+    if row.xattrs is not None and len(row.xattrs) > LONGEST_XATTRS:
+        return f"its extended attributes have {len(row.xattrs)} bytes as JSON"
+    if row.xattrs is not None and not are_attributes(row.xattrs):
+        return "its extended attributes make no sense"
+    return None
 
 
 def is_path_below(path: bytes) -> bool:

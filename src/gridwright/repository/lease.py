@@ -79,15 +79,19 @@ class Lease:
             raise environment_error(
                 f"another command writes to this repository: on {shown(holder.host)}, "
                 f"process {holder.process}",
-                where=self._key,
+                where=self._where,
                 remedy=f"wait until it has ended; its lease ends in {left_s:.0f} s",
             )
         if not self._takes(WriteCondition(etag=head.entry.etag)):
             raise environment_error(
                 "another command has taken the lease of this repository in this moment",
-                where=self._key,
+                where=self._where,
                 remedy="wait until it has ended",
             )
+
+    @property
+    def _where(self) -> str:
+        return f"s3://{self._store.bucket}/{self._key}"
 
     def _takes(self, condition: WriteCondition) -> bool:
         """Write it under a condition; whether it is ours then, as after an answer that was lost."""
@@ -125,6 +129,12 @@ class Lease:
                 self.is_lost = error.fault is StoreFault.NOT_THERE
             if self.is_lost:
                 return
+
+
+def plan_lease(store: ObjectStore) -> None:
+    """Count what taking and giving up a lease would ask; each half minute, it is renewed by one more."""
+    store.requests.add("put")
+    store.requests.add("delete")
 
 
 class _Holder(NamedTuple):

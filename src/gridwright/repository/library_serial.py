@@ -31,7 +31,7 @@ _ID, _SERIAL = "serial of", "serial"
 _KINDS = ("trusted", "user")
 
 
-class SerialKeeper(Protocol):
+class SerialStore(Protocol):
     """What is known of a library, in a data base of its state: of a repository, or of a migration."""
 
     directory: Path
@@ -51,7 +51,7 @@ class SerialKeeper(Protocol):
         """Forget all, which was of another directory."""
 
 
-def check_serial(known: SerialKeeper, root: int) -> None:
+def check_serial(known: SerialStore, root: int) -> None:
     """Forget all of a library that was set back, whose open directory is `root`, and say so.
 
     Who only looks does so for itself alone.
@@ -76,7 +76,7 @@ def check_serial(known: SerialKeeper, root: int) -> None:
     )
 
 
-def advance(known: SerialKeeper, root: int) -> None:
+def advance(known: SerialStore, root: int) -> None:
     """Give the library a higher serial, and note it. Where it takes none, nothing is noted."""
     if known.looks or not identifier_of(known.state.identity):
         return

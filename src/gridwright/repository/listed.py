@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -10,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from gridwright.repository.comparing import FileSide
+from gridwright.repository.below import steps
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
@@ -26,7 +25,8 @@ LINK = "link"
 NOTED = "in the bucket alone"
 BOTH_CHANGED = (
     "both the file and its object were changed; neither was overwritten "
-    "(--prefer objects takes the object, export --prefer files sends the file)"
+    "(gridwright repo export NAME --prefer files sends the file, gridwright repo import NAME --prefer "
+    "objects takes the object)"
 )
 LISTED = "listed"
 """The fact of when all of the bucket was listed last."""
@@ -76,6 +76,11 @@ class ListedObject:
     told: KnownFile | None
     """What the manifest says of it."""
 
+    @property
+    def is_in_manifest(self) -> bool:
+        """Whether the manifest says it of this very object."""
+        return self.told is not None and self.told.is_of(self.entry.etag, self.entry.last_modified_ns)
+
 
 def why_left(known: Known, listed: ListedObject) -> str | None:
     """Why an object stays in the bucket alone, whatever is here; None for one that can be a name here."""
@@ -96,7 +101,7 @@ def listed_objects(
     opened: OpenRepository, chosen: Sequence[bytes], report: RepositoryReport
 ) -> Iterator[ListedObject]:
     """Objects of the listing that are files, in the order of keys; others are named."""
-    for values, told in opened.known.listed_and_told():
+    for values, told in opened.known.listed_with_manifest():
         entry = ObjectEntry(*values)
         if opened.keys.is_own(entry.key):
             continue
@@ -115,16 +120,25 @@ def listed_objects(
             yield listed
 
 
+def listed_parents(opened: OpenRepository, chosen: Sequence[bytes]) -> Iterator[ListedObject]:
+    """Objects of the listing that are directories around those that were chosen."""
+    around = {step for each in chosen for step in steps(each.rpartition(b"/")[0])}
+    for path in sorted(around - {b""}):
+        with suppress(KeyRefusal):
+            key = opened.keys.key_of(path, is_directory=True)
+            if (found := opened.known.listed(key)) is not None:
+                listed = ListedObject(path, True, ObjectEntry(key, *found), opened.known.manifest_row(key))
+                if why_left(opened.known, listed) is None:
+                    yield listed
+
+
 @dataclass(slots=True)
-class AskedObject:
+class PendingObject:
     """An object whose attributes were asked for."""
 
     listed: ListedObject
     future: Future[ObjectHead]
     known: KnownFile | None = None
     """The row of the same content, where only attributes may be others."""
-    side: FileSide = FileSide.ABSENT
-    seen: os.stat_result | None = None
-    """The status with which the file was found to be on this side."""
     is_new: bool = True
     """False of a directory that was here."""

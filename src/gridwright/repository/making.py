@@ -13,21 +13,31 @@ import os
 import secrets
 import stat
 from contextlib import suppress
+from dataclasses import replace
 
-from gridwright.beneath import change_owner, change_times, change_xattr, descriptor_path, make_private, pinned
+from gridwright.beneath import change_owner, change_times, change_xattr, make_private, pinned
+from gridwright.refusals import reason_of
 from gridwright.repository.arriving import dig_holes
-from gridwright.repository.below import PART
-from gridwright.repository.comparing import FileSide, file_side
+from gridwright.repository.below import PART, remove_part, same_times, steps
+from gridwright.repository.comparing import FileSide, file_side, xattrs_of
 from gridwright.repository.content import crc64_of, is_same_moment, open_for_reading
-from gridwright.repository.extended import drop_inherited_acl, read_xattrs, write_xattrs
-from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.extended import (
+    acls_of,
+    drop_inherited_acl,
+    give_xattrs,
+    read_xattrs,
+    xattrs_to_give,
+)
+from gridwright.repository.file_clock import UNKNOWN, bounded_ns, is_stored_as
 from gridwright.repository.file_locks import give_lease_back, has_lease, take_lease
+from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
-from gridwright.repository.object_format import kept_mode
+from gridwright.repository.object_format import portable_mode
 from gridwright.repository.placing import Placer, hold_writers, is_as, place_new
 from gridwright.repository.references import write_state
 from gridwright.repository.reserved import open_reserved
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.trusted import user_name
 
 _MADE_MODE = 0o755
 
@@ -39,11 +49,13 @@ class MadeDirectories:
         self._opened = opened
         self._is_root = os.geteuid() == 0
         self._mark = f"{'trusted' if self._is_root else 'user'}.gridwright.made"
-        """What a directory has that an import has made, and not given its attributes yet: its path."""
-        self._unmarked: dict[bytes, tuple[int, int]] = {}
-        """Those of file systems without such attributes, by path: device and inode."""
+        """What a directory has that an import has made, and not given its attributes yet: path and mtime."""
+        self._unmarked: dict[bytes, tuple[int, int, int]] = {}
+        """Those of file systems without such attributes, by path: mtime, device and inode."""
         self._met: tuple[bytes, int, int] | None = None
         """The last directory that was looked at: path, device, inode."""
+        self.without_objects: set[bytes] = set()
+        """Those that root has made, and of which no object tells whose they are."""
 
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """The open directory that a path lies in, and its name there; directories that are missing are made.
@@ -61,7 +73,7 @@ class MadeDirectories:
             directory, name = below.parent(path)
         if self._is_root and head and (head, *_identity(directory)) != self._met:
             # From above, so that each stays open for the next, and nobody exchanges what was looked at.
-            for each in _steps(head):
+            for each in steps(head):
                 self._look_at(each)
             directory, name = below.parent(path)
             self._met = (head, *_identity(directory))
@@ -70,7 +82,7 @@ class MadeDirectories:
     def _looked_at(self, path: bytes) -> int:
         """The innermost directory that is there of those that a dry run would make."""
         found = self._opened.below.root
-        for each in _steps(path):
+        for each in steps(path):
             if self._opened.below.status(each) is None:
                 break
             if self._is_root:
@@ -79,10 +91,12 @@ class MadeDirectories:
         return found
 
     def _make_directories(self, path: bytes) -> None:
-        for at in _steps(path):
+        for at in steps(path):
             directory, name = self._opened.below.parent(at)
             try:
-                made = make_private(directory, name)
+                with same_times(directory):
+                    made = make_private(directory, name)
+                self._keep_without_object(at)
             except FileExistsError:
                 if self._is_root:
                     self._look_at(at)
@@ -90,37 +104,60 @@ class MadeDirectories:
             try:
                 drop_inherited_acl(made)
                 # Only now others may enter: what they exchange it with has another mark.
+                made_ns = os.fstat(made).st_mtime_ns
                 try:
-                    change_xattr(made, self._mark, at)
+                    change_xattr(made, self._mark, b"%s\0%d" % (at, made_ns))
                 except OSError:
-                    self._unmarked[at] = _identity(made)
+                    self._unmarked[at] = made_ns, *_identity(made)
                 os.fchmod(made, _MADE_MODE | os.fstat(made).st_mode & stat.S_ISGID)
             finally:
                 os.close(made)
 
-    def is_made(self, descriptor: int, path: bytes, status: os.stat_result) -> bool:
-        """Whether an open directory is as an import has made it for this path.
+    def _keep_without_object(self, path: bytes) -> None:
+        known = self._opened.known
+        if not self._is_root or known.looks or not known.is_listed:
+            return
+        with suppress(KeyRefusal):
+            listed = known.listed(self._opened.keys.key_of(path, is_directory=True))
+            if listed is None or listed[0]:
+                self.without_objects.add(path)
 
-        Raises OSError: ESTALE where it was made for another one.
+    @staticmethod
+    def may_be_made(status: os.stat_result) -> bool:
+        """Whether a directory has the owner and the mode of those that an import makes."""
+        return status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~stat.S_ISGID == _MADE_MODE
+
+    def is_made(self, descriptor: int, path: bytes, status: os.stat_result) -> bool:
+        """Whether an open directory is as an import has made it for this path; `made_ns` raises OSError."""
+        return self.made_ns(descriptor, path, status) is not None
+
+    def made_ns(self, descriptor: int, path: bytes, status: os.stat_result) -> int | None:
+        """The mtime that an open directory got as an import made it for this path; None for any other.
+
+        Raises OSError: ESTALE where it was made for another path.
         """
-        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & ~stat.S_ISGID != _MADE_MODE:
-            return False
+        if not self.may_be_made(status):
+            return None
         try:
-            made_for = os.getxattr(descriptor, self._mark)
+            made_for, _, moment = os.getxattr(descriptor, self._mark).partition(b"\0")
         except OSError:
-            return self._unmarked.get(path) == _identity(descriptor)
+            made_ns, *identity = self._unmarked.get(path, (0, 0, 0))
+            return made_ns if tuple(identity) == _identity(descriptor) else None
         if made_for != path:
             raise OSError(errno.ESTALE, "another directory is in its place, which was left as it is")
-        return True
+        return int(moment) if moment.isdigit() else 0
 
     def _look_at(self, path: bytes) -> None:
         """Raise OSError where another user's directory may have come in the place of one, by an exchange."""
         directory, _ = self._opened.below.parent(path + b"/.")
         status = os.fstat(directory)
         trusted = {0, os.geteuid()}
-        if self.is_made(directory, path, status) or status.st_uid in trusted:
+        if self.is_made(directory, path, status):
+            self._keep_without_object(path)
             return
-        row = self._opened.known.get(path) or self._opened.known.told_path(path)
+        if status.st_uid in trusted:
+            return
+        row = self._opened.known.get(path) or self._opened.known.manifest_row_of(path)
         if row is None or row.uid == status.st_uid or self._opened.below.writers(path) <= trusted:
             return
         raise OSError(
@@ -139,20 +176,15 @@ def _identity(descriptor: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _steps(path: bytes) -> list[bytes]:
-    """A directory, after those that it lies in."""
-    names = path.split(b"/")
-    return [b"/".join(names[: count + 1]) for count in range(len(names))]
-
-
 _OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_new(directory: int, part: bytes) -> int:
     """Make a file, in an open directory, that its owner alone may read; its descriptor. Raises OSError."""
-    descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
-    drop_inherited_acl(descriptor)
+    with same_times(directory):
+        descriptor = os.open(part, _NEW, 0o600, dir_fd=directory)
+    drop_inherited_acl(descriptor, is_directory=False)
     return descriptor
 
 
@@ -169,6 +201,8 @@ class Maker:
         self.placer = Placer(opened.below.root, report)
         self._is_root = os.geteuid() == 0
         self._directories = MadeDirectories(opened)
+        self._dressed = set[bytes]()
+        """Files that a dry run would have given attributes."""
 
     @classmethod
     def of(cls, opened: OpenRepository, report: RepositoryReport, prefer: Prefer | None) -> Maker:
@@ -188,10 +222,12 @@ class Maker:
         try:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
-            place_new(directory, part, name)
+            with same_times(directory):
+                place_new(directory, part, name)
             return
         is_changed = self._is_changed(path, status)
         self.placer.replace(path, directory, part, name, status, keep=is_changed)
+        self._opened.known.first_names.keep_former(path, status.st_ino)
 
     def _is_changed(self, path: bytes, status: os.stat_result) -> bool:
         """Whether what has a name was changed. Raises FileExistsError where it is to stay then."""
@@ -214,13 +250,18 @@ class Maker:
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
             self.place(row.path, directory, part, name)
-            note_here(self._opened, row, os.fstat(descriptor))
+            self.note_new(row, os.fstat(descriptor))
         except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=directory)
+            remove_part(directory, part)
             raise
         finally:
             os.close(descriptor)
+
+    def note_new(self, row: KnownFile, status: os.stat_result) -> None:
+        """As `note_here`, of a file that this run has made: all that it has came from the bucket."""
+        if row.links > 1:
+            self._opened.known.first_names.keep(status.st_ino, row.path)
+        note_here(self._opened, row, status)
 
     def _new_name(self, directory: int, part: bytes, row: KnownFile) -> int:
         """Make such a file under a free name in an open directory; its descriptor."""
@@ -229,7 +270,8 @@ class Maker:
         if not self._opened.is_guarded:
             raise AssertionError("a name without content would be read as zeros here")
         self._say_names_wait()
-        return self._opened.released_names.make(directory, part, row)
+        with same_times(directory):
+            return self._opened.released_names.make(directory, part, row)
 
     def _say_names_wait(self) -> None:
         self._say_once(f"{self._opened.released_names.how}; without an agent, readers wait")
@@ -238,28 +280,28 @@ class Maker:
         """Make a symbolic link. Raises OSError."""
         directory, name = self.parent(row.path)
         part = part_name()
-        os.symlink(row.target or b"", part, dir_fd=directory)
+        with same_times(directory):
+            os.symlink(row.target or b"", part, dir_fd=directory)
         try:
             with pinned(directory, part) as pin:
                 if not stat.S_ISLNK(os.fstat(pin).st_mode):
                     raise OSError(errno.ESTALE, "something else has come in its place", os.fsdecode(row.path))
                 if self._is_root:
                     change_owner(pin, row.uid, row.gid)
-                if row.xattrs and self._is_root:
-                    write_xattrs(descriptor_path(pin), row.xattrs)
+                row.xattrs = None  # Linux has none of users on links (xattr(7)).
                 change_times(pin, row.atime_ns, row.mtime_ns)
                 self.place(row.path, directory, part, name)
                 note_here(self._opened, row, os.fstat(pin))
         except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=directory)
+            remove_part(directory, part)
             raise
 
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not the same file.
 
         Whoever writes the bucket says which one: so its content, owner and permissions are as both rows say,
-        and it comes into no directory of a user who has it in none of his. Raises OSError.
+        and a file that was here before comes into no directory of a user who has it in none of his. Raises
+        OSError.
         """
         first = self._opened.known.get(row.link_of or b"")
         seen = self._seen_as(first, row) if first is not None else None
@@ -269,11 +311,14 @@ class Maker:
         source = os.dup(source)
         try:
             directory, name = self.parent(row.path)
-            owners = {0, os.geteuid(), seen.st_uid, os.fstat(source).st_uid}
-            if os.fstat(directory).st_uid not in owners:
+            is_new = self._opened.known.first_names.get(seen.st_ino) is not None
+            is_new = is_new and self._had_former(row.path, first.path)
+            owners = {seen.st_uid, os.fstat(source).st_uid}
+            if not is_new and not self._may_come_to(row, os.fstat(directory), owners):
                 return False
             part = part_name()
-            os.link(source_name, part, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
+            with same_times(directory):
+                os.link(source_name, part, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
             try:
                 status = os.stat(part, dir_fd=directory, follow_symlinks=False)
                 if not is_as(status, seen):
@@ -281,8 +326,7 @@ class Maker:
                 self.place(row.path, directory, part, name)
             finally:
                 # Two names of one file are not renamed over each other, but the first stays behind.
-                with suppress(FileNotFoundError):
-                    os.unlink(part, dir_fd=directory)
+                remove_part(directory, part)
             row.is_name_only = first.is_name_only
             # The file has one name more, so that its ctime is another one.
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -295,58 +339,142 @@ class Maker:
             os.close(source)
         return True
 
+    def _had_former(self, path: bytes, first: bytes) -> bool:
+        """Whether a path is a name of the file whose place this run has given to another, or there was none.
+
+        Who may not have a file that was here may not have the one that is in its place. Raises OSError.
+        """
+        former = self._opened.known.first_names.former(first)
+        if former is None:
+            return True
+        there = self._opened.below.status(path)
+        return there is not None and signed_inode(there.st_ino) == former
+
+    def _may_come_to(self, row: KnownFile, around: os.stat_result | None, owners: set[int]) -> bool:
+        """Whether a file that was here may get a name in a directory, by who will own that; else noted."""
+        path = row.path.rpartition(b"/")[0]
+        owner = os.geteuid() if around is None else around.st_uid
+        if self._is_root and (around is None or self.is_made(path, around)):
+            told = self._opened.known.manifest_row_of(path)
+            owner = owner if told is None else told.uid
+        if owner in owners | {0, os.geteuid()}:
+            return True
+        self._report.note_of(
+            "were made apart from the other name's file, which was here: the directory is another user's",
+            row.path,
+            row.mode,
+        )
+        return False
+
     def _seen_as(self, first: KnownFile, row: KnownFile) -> os.stat_result | None:
         """The status of a file that is as known, and as a row of another name says; else None."""
         seen = self._opened.below.status(first.path)
         if seen is None or not stat.S_ISREG(seen.st_mode) or signed_inode(seen.st_ino) != first.inode:
             return None
-        are_of_one = _are_names_of_one(first, row) and (not self._is_root or _rights(first) == _rights(row))
-        if not are_of_one or _rights(first) != (seen.st_uid, seen.st_gid, kept_mode(seen.st_mode)):
+        here = seen.st_uid, seen.st_gid, portable_mode(seen.st_mode)
+        if not self._may_be_names_of_one(first, row) or _rights(first) != here:
             return None
         is_known = file_side(self._opened, first.path, seen, first) is FileSide.SAME
         return seen if is_known else None
+
+    def _may_be_names_of_one(self, first: KnownFile, row: KnownFile) -> bool:
+        """Whether two rows can be of one file, by what their objects and the manifest say."""
+        is_content = first.etag == row.etag or (first.crc64 is not None and first.crc64 == row.crc64)
+        is_moment = first.size == row.size and is_stored_as(row.mtime_ns, first.mtime_ns)
+        return is_content and is_moment and (not self._is_root or _rights(first) == _rights(row))
 
     def directory(self, path: bytes) -> None:
         """Make a directory; its attributes are set in the end. Raises OSError."""
         self.parent(path + b"/.")
 
-    def dress_directory(self, row: KnownFile) -> None:
+    def is_made(self, path: bytes, status: os.stat_result) -> bool:
+        """Whether a directory is as an import has made it, without attributes of its own. Raises OSError."""
+        return self.made_ns(path, status) is not None
+
+    def made_ns(self, path: bytes, status: os.stat_result) -> int | None:
+        """As `MadeDirectories.made_ns`."""
+        if not path or not self._directories.may_be_made(status):
+            return None
+        return self._directories.made_ns(self._opened.below.parent(path + b"/.")[0], path, status)
+
+    def dress_directory(self, row: KnownFile) -> bool:
         """Give a directory that an import made its attributes, another no owner and no wider permissions.
 
-        Whoever writes the bucket, or exchanges two names, would have what others keep in it. Raises OSError.
+        Whoever writes the bucket, or exchanges two names, would have what others keep in it. Whether one
+        that was here got others than it had. Raises OSError.
         """
+        is_changed = False
         descriptor = self.parent(row.path + b"/.")[0] if row.path else self._opened.below.root
         status = os.fstat(descriptor)
         if row.path and self._directories.is_made(descriptor, row.path, status):
             self._attributes(descriptor, row)
             self._directories.settle(descriptor)
         else:
-            self._dress_present(descriptor, row, status)
+            is_changed = self._dress_present(descriptor, row, status)
         note_here(self._opened, row, os.fstat(descriptor))
+        return is_changed
 
-    def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
+    def dress_without_objects(self) -> None:
+        """Give directories that no object tells of to the owner and the group of the one above."""
+        for path in sorted(self._directories.without_objects):
+            try:
+                above = os.fstat(self.parent(path)[0])
+                if self.is_made(path.rpartition(b"/")[0], above):
+                    continue
+                descriptor = self.parent(path + b"/.")[0]
+                if self._directories.is_made(descriptor, path, os.fstat(descriptor)):
+                    os.fchown(descriptor, above.st_uid, above.st_gid)
+                    self._directories.settle(descriptor)
+            except OSError as error:
+                self._report.refused(path, "given to the owner of the directory above", error)
+
+    def _dress_present(self, descriptor: int, row: KnownFile, status: os.stat_result) -> bool:
+        if not self._is_root and status.st_uid != os.geteuid():
+            self._keep_of_another(descriptor, row, status)
+            return False
         here, wanted = stat.S_IMODE(status.st_mode), row.attributes.permissions
         is_owner = not self._is_root or (row.uid, row.gid) == (status.st_uid, status.st_gid)
         may_be_given = bool(row.path) and is_owner and not is_wider(here, wanted)
         looks = self._report.is_dry_run
         if may_be_given and here != wanted and not looks:
             os.fchmod(descriptor, wanted)
-        if (
-            not is_owner
-            or (here != wanted and not may_be_given)
-            or (row.xattrs and row.xattrs != read_xattrs(descriptor))
-        ):
+        own = read_xattrs(descriptor)
+        has_acls = acls_of(row.xattrs) == acls_of(own)
+        is_changed = (may_be_given and here != wanted) or not is_stored_as(row.mtime_ns, status.st_mtime_ns)
+        with suppress(ValueError):
+            is_changed |= bool(xattrs_to_give(own, row.xattrs, with_acls=False))
+        if not is_owner or (here != wanted and not may_be_given) or not has_acls:
             self._report.note_of(
-                "were here before: of a directory, the owner and who may enter it stay", row.path
+                "were here before: of a directory, the owner and who may enter it stay", row.path, row.mode
             )
+        if not looks:
+            self._give_xattrs(descriptor, row, with_acls=False)
         if (row.atime_ns, row.mtime_ns) != (status.st_atime_ns, status.st_mtime_ns) and not looks:
             os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
+        return is_changed
+
+    def _keep_of_another(self, descriptor: int, row: KnownFile, status: os.stat_result) -> None:
+        """Leave another user's directory as it is, which only its owner changes, and have its row say so."""
+        mode, xattrs = portable_mode(status.st_mode), read_xattrs(descriptor)
+        is_as_told = (mode, xattrs) == (row.mode, row.xattrs) and is_stored_as(
+            row.mtime_ns, status.st_mtime_ns
+        )
+        if not is_as_told:
+            owner = user_name(status.st_uid)
+            self._report.note_of(
+                f"belong to {owner}: owner, mode and times stay, which only "
+                f"{owner if owner == 'root' else f'{owner} or root'} can change",
+                row.path,
+                row.mode,
+            )
+        row.mtime_ns, row.xattrs = bounded_ns(status.st_mtime_ns), xattrs
 
     def attributes(self, row: KnownFile, seen: os.stat_result) -> bool:
         """Give a file its object's attributes; False where it was changed since it was `seen` to be as known.
 
-        It is made anew where the owner changes, or others may do more with it: who has it open would write to
-        what another one believes to be his own. Raises OSError, also where it is open or has another name.
+        It is made anew where the owner or the ACL changes, or others may do more with it: who has it open
+        would write to what another one believes to be his own. Raises OSError, also where it is open or has
+        another name.
         """
         directory, name = self._opened.below.parent(row.path)
         descriptor = open_for_reading(name, directory)
@@ -356,9 +484,9 @@ class Maker:
             status = os.fstat(descriptor)
             if not is_same_moment(seen, status):
                 return False
-            if self._is_to_be_anew(row, status):
+            if self.needs_another(row, status):
                 return self._made_anew(row, directory, name, descriptor)
-            self.dress(descriptor, row)
+            self.dress(descriptor, row, is_new=False)
             note_here(self._opened, row, os.fstat(descriptor))
             if not is_held:
                 # Who has written to it just before it got its times is seen by its content alone.
@@ -367,16 +495,20 @@ class Maker:
             os.close(descriptor)
         return True
 
-    def _is_to_be_anew(self, row: KnownFile, status: os.stat_result) -> bool:
+    def needs_another(self, row: KnownFile, status: os.stat_result) -> bool:
+        """Whether a file gets attributes only as another one that takes its place. Raises OSError."""
+        if not self._is_root:
+            return False
         is_owner = (status.st_uid, status.st_gid) == (row.uid, row.gid)
         here = stat.S_IMODE(status.st_mode)
-        return self._is_root and not (is_owner and not is_wider(here, row.attributes.permissions))
+        is_same = is_owner and acls_of(xattrs_of(self._opened, row.path)) == acls_of(row.xattrs)
+        return not is_same or is_wider(here, row.attributes.permissions)
 
     def _made_anew(self, row: KnownFile, directory: int, name: bytes, descriptor: int) -> bool:
         """Put a copy with a row's attributes in the place of an open file; False where it was changed."""
         if not take_lease(descriptor):
             raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
-        _refuse_names(os.fstat(descriptor))
+        _refuse_names(os.fstat(descriptor).st_nlink)
         status = os.fstat(descriptor)
         part = part_name()
         copy = open_new(directory, part)
@@ -397,33 +529,41 @@ class Maker:
             note_here(self._opened, row, os.fstat(copy))
         finally:
             os.close(copy)
-            with suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=directory)
+            remove_part(directory, part)
         return True
 
-    def dress(self, descriptor: int, row: KnownFile) -> None:
+    def dress(self, descriptor: int, row: KnownFile, *, is_new: bool = True) -> None:
         """Give an open file its attributes, and what says which object it is. Raises OSError."""
-        self._attributes(descriptor, row)
+        self._attributes(descriptor, row, is_new=is_new)
+        if not self._opened.is_guarded:
+            # Nobody asks for it there, and cp -a and rsync -X would take it to files of which it is not true.
+            return
         try:
             write_state(descriptor, row.state(self._opened.settings.bucket_url))
         except OSError as error:
             if row.is_name_only:
                 raise OSError(
                     error.errno,
-                    f"the file cannot say that it is a name only ({error.strerror}); import with --contents",
+                    f"the file cannot say that it is a name only ({reason_of(error)}); "
+                    "import with --contents",
                 ) from error
 
-    def _attributes(self, descriptor: int, row: KnownFile) -> None:
+    def _attributes(self, descriptor: int, row: KnownFile, *, is_new: bool = True) -> None:
         self._say_owners_left(row)
         if self._is_root:
             os.fchown(descriptor, row.uid, row.gid)
         os.fchmod(descriptor, row.attributes.permissions)
-        if row.xattrs and row.xattrs != read_xattrs(descriptor):
-            try:
-                write_xattrs(descriptor, row.xattrs)
-            except (OSError, ValueError) as error:
-                self._report.problem(row.path, f"its extended attributes cannot be written: {error}")
+        if row.xattrs or not is_new:
+            self._give_xattrs(descriptor, row)
         os.utime(descriptor, ns=(row.atime_ns, row.mtime_ns))
+
+    def _give_xattrs(self, descriptor: int, row: KnownFile, *, with_acls: bool = True) -> None:
+        """Give an open file the extended attributes of a row, which then has those that the file has."""
+        try:
+            give_xattrs(descriptor, row.xattrs, with_acls=with_acls)
+        except (OSError, ValueError) as error:
+            self._report.problem(row.path, f"its extended attributes cannot be written: {reason_of(error)}")
+        row.xattrs = read_xattrs(descriptor)
 
     def _say_owners_left(self, row: KnownFile) -> None:
         if not self._is_root and (row.uid, row.gid) != (os.geteuid(), os.getegid()):
@@ -437,7 +577,8 @@ class Maker:
         """Remove an empty directory, or move a file that was seen so to the trash. Raises OSError."""
         directory, name = self._opened.below.parent(row.path)
         if stat.S_ISDIR(status.st_mode):
-            os.rmdir(name, dir_fd=directory)
+            with same_times(directory):
+                os.rmdir(name, dir_fd=directory)
             self._opened.below.refresh()
         else:
             self.placer.remove(row.path, directory, name, status)
@@ -462,8 +603,13 @@ class PlannedMaker(Maker):
         self.parent(row.path)
         status = self._opened.below.status(row.path)
         if status is not None:
-            self._is_changed(row.path, status)
+            keep = self._is_changed(row.path, status)
             self._look_for_trash()
+            directory, name = self._opened.below.parent(row.path)
+            self._opened.below.names_away[status.st_ino] += 1
+            is_elsewhere = self._opened.below.links(status) > 0
+            self._opened.known.first_names.keep_former(row.path, status.st_ino)
+            self.placer.plan(row.path, directory, name, status, keep=keep, is_elsewhere=is_elsewhere)
         if not row.attributes.is_link:
             self._say_owners_left(row)
         row.inode, row.links, row.ctime_ns = 1, 0, UNKNOWN
@@ -473,45 +619,50 @@ class PlannedMaker(Maker):
         first = self._opened.known.get(row.link_of or b"")
         if first is None:
             return False
-        if is_planned(first):
-            owner = first.uid if self._is_root else os.geteuid()
-            is_same = _are_names_of_one(first, row) and (not self._is_root or _rights(first) == _rights(row))
-        else:
-            seen = self._seen_as(first, row)
-            is_same, owner = seen is not None, -1 if seen is None else seen.st_uid
-        owners = {0, os.geteuid(), owner, self._owner_around(first.path)}
-        if not is_same or self._owner_around(row.path) not in owners:
+        seen = None if is_planned(first) else self._seen_as(first, row)
+        if not (self._may_be_names_of_one(first, row) if is_planned(first) else seen):
             return False
+        if seen is not None or not self._had_former(row.path, first.path):
+            owner = first.uid if seen is None else seen.st_uid
+            owners = {owner, os.fstat(self._opened.below.parent(first.path)[0]).st_uid}
+            around = self._opened.below.status(row.path.rpartition(b"/")[0])
+            if not self._may_come_to(row, around, owners):
+                return False
         row.is_name_only = first.is_name_only
         self.plan(row)
         return True
 
-    def _owner_around(self, path: bytes) -> int:
-        """Who owns the directory that a path lies in, or will."""
-        status = self._opened.below.status(path.rpartition(b"/")[0])
-        return os.geteuid() if status is None else status.st_uid
-
-    def dress_directory(self, row: KnownFile) -> None:
+    def dress_directory(self, row: KnownFile) -> bool:
         """Say what a directory that is here would keep."""
-        status = self._opened.below.status(row.path)
+        status = self._opened.below.status(row.path) if row.path else os.fstat(self._opened.below.root)
         if status is None:
             self._say_owners_left(row)
-            return
+            return False
         descriptor = self._opened.below.parent(row.path + b"/.")[0] if row.path else self._opened.below.root
-        if not (row.path and self._directories.is_made(descriptor, row.path, status)):
-            self._dress_present(descriptor, row, status)
+        is_made = bool(row.path) and self._directories.is_made(descriptor, row.path, status)
+        return not is_made and self._dress_present(descriptor, row, status)
 
     def attributes(self, row: KnownFile, seen: os.stat_result) -> bool:
         """Whether a file could be given its object's attributes."""
-        if self._is_to_be_anew(row, seen):
-            _refuse_names(seen)
+        if self.needs_another(row, seen):
+            _refuse_names(self._opened.below.links(seen))
         self._say_owners_left(row)
+        self._dressed.add(row.path)
         return True
+
+    def _seen_as(self, first: KnownFile, row: KnownFile) -> os.stat_result | None:
+        """As that of a run, which has given a file its attributes by then."""
+        if first.path not in self._dressed:
+            return super()._seen_as(first, row)
+        return self._opened.below.status(first.path) if self._may_be_names_of_one(first, row) else None
 
     def remove(self, row: KnownFile, status: os.stat_result) -> None:
         """Look whether a file could be moved to the trash. Raises OSError."""
         if not stat.S_ISDIR(status.st_mode):
             self._look_for_trash()
+            self._opened.below.names_away[status.st_ino] += 1
+        self._opened.below.planned_away.add(row.path)
+        self._opened.below.refresh()
 
     def _look_for_trash(self) -> None:
         with suppress(FileNotFoundError):
@@ -523,20 +674,13 @@ def is_planned(row: KnownFile) -> bool:
     return bool(row.inode) and not row.links
 
 
-def _refuse_names(status: os.stat_result) -> None:
-    if status.st_nlink != 1:
+def _refuse_names(count: int) -> None:
+    if count != 1:
         raise OSError(errno.EMLINK, f"{_OTHER_ATTRIBUTES}, and it has another name")
 
 
 _OWN = PART + secrets.token_hex(8).encode()
 _NUMBERS = itertools.count()
-
-
-def _are_names_of_one(first: KnownFile, row: KnownFile) -> bool:
-    """Whether two rows can be of one file, by what their objects and the manifest say."""
-    is_content = first.etag == row.etag or (first.crc64 is not None and first.crc64 == row.crc64)
-    is_moment = first.size == row.size and is_kept_as(row.mtime_ns, first.mtime_ns)
-    return is_content and is_moment
 
 
 def _rights(row: KnownFile) -> tuple[int, int, int]:
@@ -559,9 +703,16 @@ def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) ->
     Its mtime is as its file system keeps it. A ctime is known only of a file that nobody has changed by now.
     """
     kind, size, mtime_ns, _, row.inode = stamp_of(status)
-    is_changed = kind == stat.S_IFREG and (size != row.size or not is_kept_as(row.mtime_ns, mtime_ns))
-    row.ctime_ns = UNKNOWN if is_changed else opened.clock.kept(status)
+    is_changed = kind == stat.S_IFREG and (size != row.size or not is_stored_as(row.mtime_ns, mtime_ns))
+    row.ctime_ns = UNKNOWN if is_changed else opened.clock.recorded_ctime(status)
     row.links = status.st_nlink
-    if is_kept_as(row.mtime_ns, mtime_ns):
+    if is_stored_as(row.mtime_ns, mtime_ns):
         row.mtime_ns = mtime_ns
-    row.uid, row.gid, row.mode = status.st_uid, status.st_gid, kept_mode(status.st_mode)
+    row.uid, row.gid, row.mode = status.st_uid, status.st_gid, portable_mode(status.st_mode)
+
+
+def as_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> KnownFile:
+    """The row of a file whose content is that of the row, with the attributes that it has here."""
+    found = replace(row, mtime_ns=bounded_ns(status.st_mtime_ns))
+    note_here(opened, found, status)
+    return found

@@ -2,39 +2,29 @@
 
 Who makes a file system of the bucket, or compares with it, reads it instead of asking for each object. Rows
 are in the order of paths. An object whose ETag differs from its row's was written since, and is asked for.
+
+The native part writes and reads it (`native/manifest`). Whoever writes to the bucket writes the manifest:
+what it says of its sizes is held to bounds before memory is taken for them.
 """
 
 from __future__ import annotations
 
-import errno
-import marshal
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-from gridwright.repository import manifest_program
+from gridwright import _native
 from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.known_file import COLUMNS, LONGEST_PATH, KnownFile, why_unfit
-from gridwright.repository.manifest_program import (
-    DAMAGED,
-    END,
-    FACTS,
-    FAILED,
-    READ,
-    WRITE,
-    Layout,
-    ManifestError,
-    Values,
-)
 
+FORMAT = 2
+"""1 had no `stored_ns`."""
 MOST_REFUSED = 1_000
 """Rows that are refused before the whole manifest is."""
 _LATEST_S = 2**33
@@ -45,68 +35,36 @@ _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
 _TEXT = frozenset({"key", "etag", "version_id", "crc64", "libraries"})
 _WRITTEN = tuple(name for name in COLUMNS if name not in _HERE_ONLY)
-LAYOUT = Layout(
-    {
-        name: (
-            "bytes" if name in _BINARY else "str" if name in _TEXT else "int",
-            LONGEST_XATTRS if name == "xattrs" else LONGEST_PATH,
-        )
-        for name in _WRITTEN
-    },
-    ("stored_ns", "libraries"),
-)
-"""What a manifest has of each row."""
+_LAYOUT = [
+    (
+        name,
+        "bytes" if name in _BINARY else "str" if name in _TEXT else "int",
+        LONGEST_XATTRS if name == "xattrs" else LONGEST_PATH,
+        name in ("stored_ns", "libraries"),
+    )
+    for name in _WRITTEN
+]
+"""Of each column of a row: its name, its type, the longest value that is read, and whether the first releases
+did not write it; those leave columns that they do not know."""
+_FORMAT, _FACTS = "gridwright.format", "gridwright.facts"
 _values = attrgetter(*_WRITTEN)
 _BATCH = 1_000
-_PROGRAM = (sys.executable, "-P", "-m", "gridwright.repository.manifest_program")
-_DEATH_S = 1.0
-Writer = Callable[[str, Layout, Mapping[str, str], Iterable[Sequence[Values]]], None]
-Reader = Callable[[str, Layout], Iterator[tuple[Any, ...]]]
+_NOT_READ = re.compile(r"Disabled feature at compile time: (\w+)")
+"""What the reader of Parquet says of a compression that it was built without."""
 
 
-def write_apart(
-    file: str, layout: Layout, facts: Mapping[str, str], batches: Iterable[Sequence[Values]]
-) -> None:
-    """`manifest_program.write` in a process of its own, where this user may begin one. Raises OSError."""
-    if not os.access(sys.executable, os.X_OK):
-        manifest_program.write(file, layout, facts, batches)
-        return
-    with _program(WRITE, file, layout, facts) as process:
-        # A process that has failed takes no more, and says why.
-        with suppress(BrokenPipeError):
-            for batch in batches:
-                _tell(process, batch)
-            _tell(process, None)
-        for _ in _answers(process):
-            pass
+class ManifestError(ValueError):
+    """A file that is no manifest, is damaged, or is of a newer release."""
 
 
-def read_apart(file: str, layout: Layout) -> Iterator[tuple[Any, ...]]:
-    """`manifest_program.read` in a process of its own, where this user may begin one.
-
-    Raises ManifestError, OSError.
-    """
-    if not os.access(sys.executable, os.X_OK):
-        yield from manifest_program.read(file, layout)
-        return
-    with _program(READ, file, layout, {}) as process:
-        yield from _answers(process)
-
-
-def write_manifest(
-    file: Path, rows: Iterable[KnownFile], facts: Mapping[str, str], write: Writer = write_apart
-) -> int:
-    """Write the rows, some in memory at a time, and flush them to disk; how many. Raises OSError."""
-    count = 0
-
-    def batches() -> Iterator[list[Values]]:
-        nonlocal count
-        left = map(_values, rows)
-        while some := list(islice(left, _BATCH)):
-            count += len(some)
-            yield some
-
-    write(str(file), LAYOUT, facts, batches())
+def write_manifest(file: Path, rows: Iterable[KnownFile], facts: Mapping[str, str]) -> int:
+    """Write the rows, some in memory at a time; how many. Raises OSError."""
+    head = [(_FORMAT, str(FORMAT)), (_FACTS, json.dumps(dict(facts)))]
+    writer, left, count = _native.ManifestWriter(file, _LAYOUT, head), map(_values, rows), 0
+    while some := list(islice(left, _BATCH)):
+        writer.write(some)
+        count += len(some)
+    writer.finish()
     return count
 
 
@@ -122,16 +80,14 @@ def readable_rows(
 
 
 class Manifest:
-    """A manifest that is read. Close it in the end."""
+    """A manifest that is read."""
 
-    def __init__(self, file: Path, read: Reader = read_apart) -> None:
+    def __init__(self, file: Path) -> None:
         """Read what it says of itself. Raises ManifestError, OSError."""
-        self._said = read(str(file), LAYOUT)
-        kind, found = next(self._said, ("", {}))
-        if kind != FACTS:
-            raise ManifestError("it is empty")
-        self.facts: dict[str, str] = found
-        """What it says of itself, such as when its export began."""
+        with _reading():
+            self._reader = _native.ManifestReader(file, _LAYOUT)
+            self.facts = _facts_of(dict(self._reader.head))
+            """What it says of itself, such as when its export began."""
         for name, exported in self.facts.items():
             if exported and (name == "exported" or name.startswith(EXPORTED_OF)):
                 self._hold_moment(exported)
@@ -151,81 +107,58 @@ class Manifest:
         Whoever writes to the bucket writes the manifest: rows are in the order of paths, so that a few bytes
         are no endless file.
         """
-        here_only: dict[str, Any] = dict.fromkeys(_HERE_ONLY, 0)
+        names, absent = self._reader.columns, (0, "")
+        values_of = itemgetter(
+            *(names.index(each) if each in names else len(names) + (each in _TEXT) for each in COLUMNS)
+        )
         last: bytes | None = None
-        for _, refused, names, batch in self._said:
+        while (found := self._batch()) is not None:
+            refused, batch = found
             if refused:
                 admission.refuse_long(refused)
                 _hold_refused(admission)
             for values in batch:
-                row = KnownFile(**dict(zip(names, values, strict=True)), **here_only)
-                if isinstance(row.path, bytes) and last is not None and row.path <= last:
-                    raise ManifestError("its rows are not in the order of paths")
-                if (found := admission.admitted(row)) is not None:
-                    last = found.path
-                    yield found
-                else:
+                row = admission.admitted(KnownFile(*values_of(values + absent)))
+                if row is None:
                     _hold_refused(admission)
+                    continue
+                if last is not None and row.path <= last:
+                    raise ManifestError("its rows are not in the order of paths")
+                last = row.path
+                yield row
 
-    def close(self) -> None:
-        """End what reads it."""
-        cast("Any", self._said).close()
+    def _batch(self) -> tuple[int, list[tuple[Any, ...]]] | None:
+        with _reading():
+            return self._reader.batch(_BATCH)
 
 
-def read_manifest(file: Path, admission: Admission, read: Reader = read_apart) -> Iterator[KnownFile]:
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except ManifestError:
+        raise
+    except ValueError as error:
+        if found := _NOT_READ.search(str(error)):
+            why = f"its pages have the compression {found[1]}, which no release writes or reads"
+            raise ManifestError(why) from error
+        raise ManifestError(str(error)) from error
+
+
+def _facts_of(head: Mapping[str, str]) -> dict[str, str]:
+    if head.get(_FORMAT) not in ("1", str(FORMAT)):
+        raise ManifestError(f"it has format {head.get(_FORMAT)!r:.40}, and this release reads {FORMAT}")
+    try:
+        return {str(name): str(value) for name, value in json.loads(head[_FACTS]).items()}
+    except (AttributeError, KeyError, RecursionError) as error:
+        raise ManifestError("its facts make no sense") from error
+
+
+def read_manifest(file: Path, admission: Admission) -> Iterator[KnownFile]:
     """All rows of a manifest, as `Manifest.rows` has them."""
-    with closing(Manifest(file, read)) as manifest:
-        yield from manifest.rows(admission)
+    yield from Manifest(file).rows(admission)
 
 
 def _hold_refused(admission: Admission) -> None:
     if admission.refused > MOST_REFUSED:
         raise ManifestError(f"more than {MOST_REFUSED} of its rows make no sense")
-
-
-@contextmanager
-def _program(
-    verb: str, file: str, layout: Layout, facts: Mapping[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has its order, and has ended in the end."""
-    process = subprocess.Popen(
-        _PROGRAM,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        with suppress(BrokenPipeError):
-            _tell(process, (verb, file, dict(layout.columns), tuple(layout.later), dict(facts)))
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_DEATH_S)
-        for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-
-
-def _tell(process: subprocess.Popen[bytes], what: Any) -> None:  # noqa: ANN401 - plain values
-    pipe = cast("IO[bytes]", process.stdin)
-    marshal.dump(what, pipe)
-    pipe.flush()
-
-
-def _answers(process: subprocess.Popen[bytes]) -> Iterator[tuple[Any, ...]]:
-    """What it says, to the end. Raises ManifestError and OSError as it has."""
-    while True:
-        try:
-            said = marshal.load(cast("IO[bytes]", process.stdout))  # noqa: S302 - of our own
-        except (EOFError, ValueError, TypeError) as error:
-            raise OSError(errno.EIO, "the process that works on it has ended too early") from error
-        if said[0] == END:
-            return
-        if said[0] == DAMAGED:
-            raise ManifestError(said[1])
-        if said[0] == FAILED:
-            raise OSError(said[1], said[2])
-        yield said

@@ -62,7 +62,7 @@ class FileAttributes:
         return stat.S_IMODE(self.mode)
 
 
-def kept_mode(mode: int) -> int:
+def portable_mode(mode: int) -> int:
     """A mode as it travels: without setuid, as with FSx, and on files without setgid, which is as much.
 
     On a directory setgid says whose group new files have, and gives nobody the rights of another one.
@@ -79,7 +79,7 @@ def metadata_of(attributes: FileAttributes) -> dict[str, str]:
     if stat.S_IFMT(attributes.mode) not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
         raise ValueError("only files, directories and symbolic links have objects")
     return {
-        PERMISSIONS: f"0{kept_mode(attributes.mode):06o}",
+        PERMISSIONS: f"0{portable_mode(attributes.mode):06o}",
         OWNER: str(attributes.uid),
         GROUP: str(attributes.gid),
         ACCESSED: f"{attributes.atime_ns}ns",
@@ -137,7 +137,7 @@ def _mode(text: str | None, is_directory: bool, problems: list[str]) -> int:
         what = "a directory" if is_directory else "a file or a symbolic link"
         problems.append(f"{PERMISSIONS} is {text[:40]!r}, and the key is that of {what}")
         kind = of_key
-    return kept_mode(kind | stat.S_IMODE(mode))
+    return portable_mode(kind | stat.S_IMODE(mode))
 
 
 def _id(name: str, metadata: Mapping[str, str], missing: int, problems: list[str]) -> int:
@@ -162,6 +162,10 @@ def _time(name: str, metadata: Mapping[str, str], missing: int, problems: list[s
     return nanoseconds
 
 
-def is_target(body: bytes) -> bool:
-    """Whether the body of an object can be the target of a symbolic link."""
-    return 0 < len(body) <= LONGEST_TARGET and b"\0" not in body
+def why_no_target(size: int, body: bytes = b"") -> str | None:
+    """Why an object of so many bytes, with this body, is no target of a symbolic link; None for one."""
+    if not size:
+        return "it has no target"
+    if size > LONGEST_TARGET:
+        return f"its target has {size:,} bytes, and no link can have more than {LONGEST_TARGET:,}"
+    return "its target has a NUL, which no path can have" if b"\0" in body else None

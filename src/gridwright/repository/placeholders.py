@@ -3,6 +3,9 @@
 Such a file has the size of its object, and gives zeros to whoever reads it. The first command that changes
 something looks for them by their attribute, once: one that nobody has changed goes, and its row says that it
 is in the bucket alone. A directory that was closed to users gets its permissions back in the end.
+
+What the user may not read he could not remove either: it is passed over, and each verb names it as its own
+problem. Who may read it later sends no zeros (`sending.refuse_without_content`).
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ import os
 import stat
 
 from gridwright.beneath import change_xattr
+from gridwright.refusals import reason_of
 from gridwright.repository.below import at as path_at
 from gridwright.repository.content import open_for_reading
 from gridwright.repository.extended import read_xattrs
 from gridwright.repository.file_locks import HoldsForAll, lock_of, take_lease
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.object_format import kept_mode
+from gridwright.repository.object_format import portable_mode
 from gridwright.repository.references import FileState, StateError, attribute_name, read_state
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.walking import walk_below
@@ -31,27 +35,31 @@ _ABSENT = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOEN
 def remove_placeholders(opened: OpenRepository) -> tuple[int, list[tuple[bytes, str]]]:
     """Remove them; how many, and those that could not be, with why not.
 
-    Raises OSError, and GridwrightError where a Lustre's released files cannot be told from them.
+    Raises OSError where the walk cannot be begun, and GridwrightError where a Lustre's released files cannot
+    be told from them.
     """
     if opened.known.fact(FACT) == "1":
         return 0, []
     removed, problems = 0, list[tuple[bytes, str]]()
     attribute = attribute_name()
     for walked, troubles in walk_below(opened.below.root):
-        for trouble in troubles:
-            if not trouble.is_left_out:
-                raise OSError(trouble.errno, trouble.why, os.fsdecode(trouble.path))
+        problems += [
+            (each.path, each.why) for each in troubles if not (each.is_left_out or each.errno == errno.EACCES)
+        ]
         for path in [each.path for each in walked if stat.S_ISREG(each.st_mode)]:
             try:
                 directory, name = opened.below.parent(path)
-            except (FileNotFoundError, NotADirectoryError):
+                if not _has(directory, name, attribute):
+                    continue
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
                 continue
-            if not _has(directory, name, attribute):
+            except OSError as error:
+                problems.append((path, f"whether it has content here cannot be seen: {error.strerror}"))
                 continue
             try:
                 why = _remove(opened, directory, name, path)
             except OSError as error:
-                why = f"it has no content here, and cannot be removed: {error.strerror}"
+                why = f"it has no content here, and cannot be removed: {reason_of(error)}"
             removed += why is None
             if why:
                 problems.append((path, why))
@@ -96,8 +104,9 @@ def _row_of(path: bytes, status: os.stat_result, state: FileState, xattrs: bytes
     """What a placeholder says of its object, where the state of the repository was lost."""
     reference = state.reference
     return KnownFile(
-        path=path, mode=kept_mode(status.st_mode), uid=status.st_uid, gid=status.st_gid, size=status.st_size,
-        blocks=-1, atime_ns=status.st_atime_ns, mtime_ns=status.st_mtime_ns, ctime_ns=0, inode=0, links=1,
+        path=path, mode=portable_mode(status.st_mode), uid=status.st_uid, gid=status.st_gid,
+        size=status.st_size, blocks=-1, atime_ns=status.st_atime_ns, mtime_ns=status.st_mtime_ns,
+        ctime_ns=0, inode=0, links=1,
         key=reference.key, etag=reference.etag, version_id=reference.version_id, crc64=state.crc64,
         target=None, xattrs=xattrs, link_of=None, is_name_only=True,
     )  # fmt: skip

@@ -25,10 +25,10 @@ from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import c_library
+from gridwright.repository.below import c_library, same_times
 from gridwright.repository.file_locks import has_lease, take_lease
 from gridwright.repository.settings import RepositoryReport
-from gridwright.repository.trash import Trash
+from gridwright.repository.trash import TRASHES, Trash
 
 GRACE_S = 0.1
 """How long an old file waits for those who resolved its name before the exchange: they are between two steps
@@ -106,25 +106,17 @@ class Placer:
             try:
                 descriptor = _looked_at(directory, name, seen)
             except FileNotFoundError:
-                place_new(directory, part, name, source=source)
+                with same_times(directory):
+                    place_new(directory, part, name, source=source)
                 return
             opened.callback(os.close, descriptor)
             has_lease = stat.S_ISREG(seen.st_mode) and hold_writers(descriptor)
             # The lease came after the look: who has written in between is seen now.
             _check(os.fstat(descriptor), seen)
-            part_entry = self._take(opened, source, part, path)
-            new = part_entry.status()
-            try:
-                old = self._exchange(opened, part_entry, directory, name, path)
-            except OSError:
-                part_entry.remove()
-                raise
+            old = self._exchanged(opened, path, directory, part, name, seen, source)
             if old is None:
                 return
             found = old.status()
-            if not is_as(found, seen):
-                self._put_back(opened, old, directory, name, path, new)
-                raise _changed()
             if not keep and has_lease:
                 until = time.monotonic() + GRACE_S
                 entry = _Entry(os.dup(old.directory), old.name)
@@ -132,8 +124,32 @@ class Placer:
             elif _is_elsewhere(found) or (stat.S_ISLNK(seen.st_mode) and not keep):
                 old.remove()
             else:
-                self._say_kept(path)
+                self._note_replaced(path)
         self._finish(self._most_waiting)
+
+    def _exchanged(
+        self,
+        opened: ExitStack,
+        path: bytes,
+        directory: int,
+        part: bytes,
+        name: bytes,
+        seen: os.stat_result,
+        source: int,
+    ) -> _Entry | None:
+        """As `_exchange`, of a `part` and a file that is as it was `seen`; another one keeps its name."""
+        with same_times(directory):
+            part_entry = self._take(opened, source, part, path)
+            new = part_entry.status()
+            try:
+                old = self._exchange(opened, part_entry, directory, name, path)
+            except OSError:
+                part_entry.remove()
+                raise
+            if old is not None and not is_as(old.status(), seen):
+                self._put_back(opened, old, directory, name, path, new)
+                raise _changed()
+        return old
 
     def remove(self, path: bytes, directory: int, name: bytes, seen: os.stat_result) -> None:
         """Move a file that was `seen` with this status to the trash; of several names one just goes.
@@ -142,6 +158,7 @@ class Placer:
         """
         with ExitStack() as opened:
             opened.callback(os.close, _looked_at(directory, name, seen))
+            opened.enter_context(same_times(directory))
             old = self._take(opened, directory, name, path)
             found = old.status()
             if not is_as(found, seen):
@@ -152,6 +169,31 @@ class Placer:
                 raise _changed()
             if _is_elsewhere(found):
                 old.remove()
+
+    def plan(
+        self,
+        path: bytes,
+        directory: int,
+        name: bytes,
+        seen: os.stat_result,
+        *,
+        keep: bool,
+        is_elsewhere: bool,
+    ) -> None:
+        """Say what `replace` would leave in the trash: no file that has another name by then."""
+        if is_elsewhere or (stat.S_ISLNK(seen.st_mode) and not keep):
+            return
+        if not keep:
+            with suppress(FileExistsError), ExitStack() as opened:
+                descriptor = _looked_at(directory, name, seen)
+                opened.callback(os.close, descriptor)
+                if hold_writers(descriptor):
+                    return
+        self._report.note_of(
+            "would be replaced, and what is there, which others may have open, would lie below "
+            f"{TRASHES}, by the time of the run",
+            path,
+        )
 
     def settle(self) -> None:
         """Remove old files that nobody writes to, when their time of grace is over; name the others."""
@@ -222,7 +264,7 @@ class Placer:
         elif again is not None:
             self._say_two(path)
 
-    def _say_kept(self, path: bytes) -> None:
+    def _note_replaced(self, path: bytes) -> None:
         self._report.note_of(
             f"were replaced, and what was there, which others may have open, lies in {self._trash.place}",
             path,
@@ -271,9 +313,7 @@ def _looked_at(directory: int, name: bytes, seen: os.stat_result) -> int:
             raise _changed() from None
         raise
     try:
-        status = os.fstat(descriptor)
-        _check(status, seen)
-        if status.st_ctime_ns != seen.st_ctime_ns:
+        if not is_untouched(os.fstat(descriptor), seen):
             raise _changed()
     except OSError:
         os.close(descriptor)
@@ -287,6 +327,14 @@ def is_as(status: os.stat_result, seen: os.stat_result) -> bool:
         getattr(status, each) == getattr(seen, each)
         for each in ("st_dev", "st_ino", "st_size", "st_mtime_ns")
     ) and stat.S_IFMT(status.st_mode) == stat.S_IFMT(seen.st_mode)
+
+
+def is_untouched(status: os.stat_result, seen: os.stat_result) -> bool:
+    """As `is_as`, and with its ctime, unless the file has several names.
+
+    Who takes one of them, as this command may have done, changes that, too.
+    """
+    return is_as(status, seen) and (status.st_ctime_ns == seen.st_ctime_ns or seen.st_nlink > 1)
 
 
 def _is_elsewhere(status: os.stat_result) -> bool:

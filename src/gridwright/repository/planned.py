@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.repository.file_clock import UNKNOWN
 from gridwright.repository.forecast import RANGE_BYTES
 from gridwright.repository.known import Known
-from gridwright.repository.probing import recall_store
+from gridwright.repository.object_format import PERMISSIONS
+from gridwright.repository.probing import LIKELY, recall_store
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.parts import PART_BYTES, part_count
+from gridwright.repository.s3.parts import MOST_TO_COPY, PART_BYTES, copied_part_count, part_count
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import (
     ANY,
@@ -66,14 +67,17 @@ class UnreadContent:
 
 
 class PlannedStore:
-    """A store that only looks, in place of another one; `requests` counts what a run would write by."""
+    """A store that only looks, in place of another one; `requests` are those of the run, which it counts.
+
+    What both ask counts as it is asked. What is asked in place of a write does not: the write does.
+    """
 
     def __init__(self, store: ObjectStore, known: Known, starts: Sequence[str]) -> None:
         """`starts` are how the keys begin that the listing of this run has."""
         self._store = store
         self._known = known
         self._starts = tuple(starts)
-        self.requests = RequestCount()
+        self.requests: RequestCount = store.requests
         self.abilities: StoreAbilities = store.abilities
         self.place, self.bucket, self.software = store.place, store.bucket, store.software
 
@@ -82,8 +86,22 @@ class PlannedStore:
         """That of a repository, for what it was when it was last tried. Its state has to be a copy."""
         if not opened.known.looks:
             raise AssertionError("a dry run notes nothing, so that it needs a copy of what is known")
-        recall_store(opened)
-        return cls(opened.store, opened.known, starts)
+        planned = cls(opened.store, opened.known, starts)
+        if recall_store(opened):
+            planned.abilities = opened.store.abilities
+        else:
+            makes = bool(opened.keys.start) and planned._has_made(opened.keys.start)
+            planned.abilities = replace(LIKELY, makes_directories=makes)
+        return planned
+
+    def _has_made(self, directory: str) -> bool:
+        """Whether the store has a directory that it lists no object of, as manifests lie below it."""
+        if self._known.listed(directory) is not None:
+            return False
+        try:
+            return PERMISSIONS not in self._look(directory).metadata
+        except StoreError:
+            return False
 
     def list(self, prefix: str, page: int = PAGE) -> Iterator[ObjectEntry]:
         """As the store has it."""
@@ -104,14 +122,20 @@ class PlannedStore:
         answer: Future[str | None] = Future()
         self._count("get", max(1, -(-reference.size // RANGE_BYTES)))
         listed = self._known.listed(reference.key)
-        if listed is not None and listed[3] in _ARCHIVES and not self._head(reference).is_restored:
+        if (
+            listed is not None
+            and listed[3] in _ARCHIVES
+            and not self._look(reference.key, reference.version_id).is_restored
+        ):
             answer.set_exception(StoreError(StoreFault.ARCHIVED, reference.key))
         else:
             answer.set_result(None)
         return answer
 
-    def _head(self, reference: ObjectReference) -> ObjectHead:
-        return self._store.head(reference.key, reference.version_id).result()
+    def _look(self, key: str, version_id: str | None = None) -> ObjectHead:
+        """What the store says of an object that a run does not ask for."""
+        self._count("head", -1)
+        return self._store.head(key, version_id).result()
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
@@ -131,27 +155,41 @@ class PlannedStore:
     ) -> Future[WrittenObject]:
         """Whether the condition holds."""
         answer: Future[WrittenObject] = Future()
-        # One of parts is begun and ended, too.
-        self._count("put", 1 if upload.size <= PART_BYTES else part_count(upload.size) + 2)
+        is_whole = upload.size <= PART_BYTES
+        # One of parts is begun and ended, too, and looked at before.
+        self._count("put", 1 if is_whole else part_count(upload.size) + 2)
+        self._count("head", (not is_whole and condition != ANY))
         try:
             self._check(key, condition)
         except StoreError as error:
             answer.set_exception(error)
         else:
+            # Of a file that was sent the CRC is asked for where the store does not say it.
+            self._count("head", isinstance(upload, UnreadContent) and not self.abilities.says_crc64)
             answer.set_result(WrittenObject(ETAG, None, None))
         return answer
 
     def begin_uploads(self, journal: UploadJournal) -> None:
         """Nothing is begun."""
 
-    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
+    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> Future[WrittenObject]:
         """Whether the store can, and the source is the known one."""
+        answer: Future[WrittenObject] = Future()
         able, is_itself = self.abilities, key == source.key
         if not (is_itself or able.copies_if_none_there or (source.size and able.ends_parts_if_none_there)):
-            raise StoreError(StoreFault.UNSUPPORTED, key, "it copies over what is there", "CopyObject")
-        self._count("copy")
-        self._check(source.key, WriteCondition(etag=source.etag))
-        return WrittenObject(source.etag, None, None)
+            said = "it copies over what is there"
+            answer.set_exception(StoreError(StoreFault.UNSUPPORTED, key, said, "CopyObject"))
+            return answer
+        is_whole = source.size <= MOST_TO_COPY and (is_itself or able.copies_if_none_there)
+        self._count("copy", 1 if is_whole else copied_part_count(source.size) + 2)
+        self._count("head", is_itself and not is_whole)
+        try:
+            self._check(source.key, WriteCondition(etag=source.etag))
+        except StoreError as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(WrittenObject(source.etag, None, None))
+        return answer
 
     def delete(self, key: str, etag: str | None = None) -> None:
         """Whether the object is the known one."""
@@ -160,14 +198,17 @@ class PlannedStore:
     def restore(self, key: str, version_id: str | None, days: int, tier: str) -> bool:
         """Whether that would begin now."""
         head = self._store.head(key, version_id).result()
-        return not (head.is_being_restored or head.is_restored)
+        begins = not (head.is_being_restored or head.is_restored)
+        self._count("restore", begins)
+        return begins
 
     def close(self) -> None:
         """Give up what is under way."""
         self._store.close()
 
     def _count(self, kind: str, requests: int = 1) -> None:
-        self.requests.by_kind[kind] = self.requests.by_kind.get(kind, 0) + requests
+        if requests:
+            self.requests.add(kind, requests)
 
     def _check(self, key: str, condition: WriteCondition) -> None:
         """Raise StoreError where a condition does not hold."""
@@ -192,7 +233,7 @@ class PlannedStore:
         if listed is None and key.startswith(self._starts) and not may_be_unlisted:
             return None
         try:
-            return self._store.head(key).result().entry.etag
+            return self._look(key).entry.etag
         except StoreError as error:
             if error.fault is StoreFault.NOT_THERE:
                 return None

@@ -36,11 +36,15 @@ from gridwright.repository.store import (
 
 AGAIN_S = 7 * 86_400.0
 """How long what was found is believed: stores are updated."""
-_FACT, _STEM = "store, tried with backslashes", "probe-"
+_FACT, _STEM = "store, tried with directories", "probe-"
 _LEFT_S = 3600
 """How old objects of a trial are that a kill has left."""
 _MOST_LEFT = 1000
 _TRIALS = 3
+LIKELY = StoreAbilities(copies_if_none_there=True, ends_parts_if_none_there=True, makes_anew=True)
+"""What a dry run takes a store for that was not tried yet: S3."""
+_REQUESTS = 60
+"""Of one trial, about (50 of versitygw, 66 of SeaweedFS); as many as the last one took are kept."""
 _NONE_THERE = WriteCondition(none_there=True)
 _OTHER = WriteCondition(etag="0" * 32)
 _METADATA = {"file-owner": "1000"}
@@ -66,8 +70,8 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
         # Any answer says what it is: another one may have come in its place.
         with suppress(StoreError):
             store.head(opened.keys.own(MANIFEST)).result()
-    kept = _kept(known.fact(_FACT))
-    if kept is not None and kept.is_of(store) and 0 <= time.time() - kept.moment < AGAIN_S:
+    kept = _stored_abilities(known.fact(_FACT))
+    if kept is not None and kept.is_fresh(store):
         _take(opened, kept.abilities)
         return
     software, before = store.software, dict(store.requests.by_kind)
@@ -79,7 +83,21 @@ def require_store(opened: OpenRepository, report: RepositoryReport) -> None:
     _take(opened, store.abilities)
     report.notes += [f"this store {each}" for each in lacks.optional]
     abilities = asdict(store.abilities)
-    known.set_fact(_FACT, json.dumps([store.place, store.bucket, software, abilities, time.time()]))
+    known.set_fact(_FACT, json.dumps([store.place, store.bucket, software, abilities, time.time(), asked]))
+
+
+def plan_trial(opened: OpenRepository, report: RepositoryReport) -> None:
+    """Count what `require_store` would ask in a run, and say what a dry run cannot know without it."""
+    kept, requests = _stored_abilities(opened.known.fact(_FACT)), opened.store.requests
+    requests.add("head")
+    if kept is None or not kept.is_fresh(opened.store):
+        requests.add("probe", _REQUESTS if kept is None else kept.requests)
+    if kept is None:
+        report.notes.append(
+            f"this store was not tried yet: the run tries it before, in some {_REQUESTS} requests; where it "
+            "copies nothing under a condition, renamed files are sent, and where it keeps no objects of "
+            "directories, these are in the manifest alone"
+        )
 
 
 def refusal(lacks: StoreLacks, bucket_url: str) -> GridwrightError:
@@ -93,11 +111,13 @@ def refusal(lacks: StoreLacks, bucket_url: str) -> GridwrightError:
     )
 
 
-def recall_store(opened: OpenRepository) -> None:
-    """Take the store for what it was when it was last tried, without asking it anything."""
-    kept = _kept(opened.known.fact(_FACT))
-    if kept is not None and (kept.place, kept.bucket) == (opened.store.place, opened.store.bucket):
-        _take(opened, kept.abilities)
+def recall_store(opened: OpenRepository) -> bool:
+    """Take the store for what it was when it was last tried, if it was, without asking it anything."""
+    kept = _stored_abilities(opened.known.fact(_FACT))
+    if kept is None or (kept.place, kept.bucket) != (opened.store.place, opened.store.bucket):
+        return False
+    _take(opened, kept.abilities)
+    return True
 
 
 def _take(opened: OpenRepository, abilities: StoreAbilities) -> None:
@@ -105,7 +125,7 @@ def _take(opened: OpenRepository, abilities: StoreAbilities) -> None:
     opened.keys.takes_backslashes = abilities.keeps_backslashes
 
 
-class _Kept(NamedTuple):
+class _StoredAbilities(NamedTuple):
     """What was found of a store, and when."""
 
     place: str
@@ -113,16 +133,18 @@ class _Kept(NamedTuple):
     software: str
     abilities: StoreAbilities
     moment: float
+    requests: int
 
-    def is_of(self, store: ObjectStore) -> bool:
-        return (self.place, self.bucket, self.software) == (store.place, store.bucket, store.software)
+    def is_fresh(self, store: ObjectStore) -> bool:
+        is_of = (self.place, self.bucket, self.software) == (store.place, store.bucket, store.software)
+        return is_of and 0 <= time.time() - self.moment < AGAIN_S
 
 
-def _kept(text: str | None) -> _Kept | None:
+def _stored_abilities(text: str | None) -> _StoredAbilities | None:
     try:
-        place, bucket, software, said, moment = json.loads(text or "null")
+        place, bucket, software, said, moment, requests = json.loads(text or "null")
         abilities = StoreAbilities(**{**said, "sent_sum": SentSum(said["sent_sum"])})
-        return _Kept(place, bucket, software, abilities, float(moment))
+        return _StoredAbilities(place, bucket, software, abilities, float(moment), int(requests))
     except (TypeError, ValueError, KeyError):
         return None
 
@@ -216,6 +238,7 @@ class _Trial:
             written = self._write("object", content)
             if written.crc64 is not None:
                 return written
+            self._set(says_crc64=False)
         except StoreError as error:
             # A bucket that locks objects takes none without a checksum (Amazon S3 API Reference, PutObject).
             if error.fault is not StoreFault.REFUSED:
@@ -228,9 +251,11 @@ class _Trial:
         else:
             return written
         try:
-            return self._write("object", content)
+            written = self._write("object", content)
         except StoreError as error:
             raise refused or error from error
+        self._set(says_crc64=written.crc64 is not None)
+        return written
 
     def _checks_crc64(self, content: bytes) -> bool:
         """Whether a CRC-64/NVME that is sent is kept, in one piece and in parts, and a wrong one refused."""
@@ -354,7 +379,7 @@ class _Trial:
     def _copy(self, name: str) -> None:
         head = self._store.head(self._key("object")).result()
         source = ObjectReference("", head.entry.key, head.entry.etag, head.version_id, head.entry.size)
-        self._store.copy(source, self._key(name), _METADATA)
+        self._store.copy(source, self._key(name), _METADATA).result()
 
     def _try_deletions(self) -> None:
         key = self._key("new")
@@ -391,6 +416,9 @@ class _Trial:
         for name in _NAMES:
             self._write(f"list/{name}", b"")
         start = self._place + "list/"
+        with suppress(StoreError):
+            self._store.head(start + "a/").result()
+            self._set(makes_directories=True)
         try:
             found = [each.key.removeprefix(start) for each in self._store.list(start, page=2)]
         except StoreError as error:

@@ -6,15 +6,18 @@ Who publishes holds the lease of the repository, and has learned what others pub
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import socket
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from gridwright.errors import input_error
 from gridwright.repository.content import FileContent
-from gridwright.repository.keys import MANIFEST
+from gridwright.repository.keys import MANIFEST, shown
 from gridwright.repository.known import LIBRARY, Known
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.manifest import EXPORTED_OF, readable_rows, write_manifest
@@ -22,9 +25,37 @@ from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_failures import state_failure
 
 _WRITTEN = "manifest written"
+RELEASES = "releases"
+"""The fact of a manifest that is another one after each release, and empty while files may be leaving: what
+was seen here since it said the same can only have been removed by a user."""
 NAMES = "is_name_only <> 0 AND inode = 0"
 """Rows of names that no file here has."""
 _MOST_LIBRARIES = 16
+_PLACE_OF = "place of "
+"""How facts begin that say where a library is, by its identifier: host and directory of its last export."""
+_LONGEST_PLACE = 400
+_OF_LIBRARY = re.compile(f"(?:{EXPORTED_OF}|{_PLACE_OF})[0-9a-f]{{32}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLibrary:
+    """A library of a repository, as its bucket's manifest knows it."""
+
+    identifier: str | None
+    """None for one of which nothing was exported or imported yet."""
+    place: str
+    """Host and directory of its last export; empty where an earlier release made that."""
+    last_export: float | None
+    """When its last whole export began, in seconds since 1970."""
+    is_own: bool
+    """Whether it is this one."""
+
+    def text(self) -> str:
+        """For people."""
+        when = datetime.fromtimestamp(self.last_export or 0.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        exported = f"last whole export {when}" if self.last_export else "never exported as a whole"
+        own = ", this one" if self.is_own else ""
+        return f"{self.identifier or 'none yet'}{own}: {self.place or 'place not known'}, {exported}"
 
 
 def library_of(known: Known) -> str:
@@ -44,13 +75,36 @@ def learn_moments(known: Known, facts: Mapping[str, str], libraries: Collection[
     """
     own = library_of(known)
     mine = {EXPORTED_OF + each for each in (own, *known.former_libraries)}
-    found = {name: when for name, when in facts.items() if name.startswith(EXPORTED_OF) and when}
+    told = {name: value for name, value in facts.items() if _OF_LIBRARY.fullmatch(name) and value}
+    found = {name: when for name, when in told.items() if name.startswith(EXPORTED_OF)}
     if not found and facts.get("exported") and set(libraries) == {own}:
         found = {EXPORTED_OF + own: facts["exported"]}
     for name, when in found.items():
         fact = "exported" if name in mine else name
         if float(when) > (known.moment(fact) or 0.0):
             known.set_fact(fact, when)
+    for name, place in told.items():
+        if name.startswith(_PLACE_OF) and known.fact(name) != (text := shown(place)[:_LONGEST_PLACE]):
+            known.set_fact(name, text)
+
+
+def known_libraries(known: Known) -> list[KnownLibrary]:
+    """All libraries that the manifest has named and nobody has had it forget; this one first."""
+    own = library_of(known)
+    moments = {name.removeprefix(EXPORTED_OF): float(when) for name, when in _moments(known).items()}
+    others = sorted((moments.keys() | _libraries(known).keys()) - {own, *known.former_libraries})
+    found = [
+        KnownLibrary(each, known.fact(_PLACE_OF + each) or "", moments.get(each), each == own)
+        for each in (own, *others)
+    ]
+    return found if known.is_named else [replace(found[0], identifier=None), *found[1:]]
+
+
+def _places(known: Known, moments: Iterable[str]) -> dict[str, str]:
+    """Where libraries are, of which it is known when they were exported."""
+    names = (_PLACE_OF + each.removeprefix(EXPORTED_OF) for each in moments)
+    found = {name: known.fact(name) or "" for name in names}
+    return {name: place for name, place in found.items() if place}
 
 
 def _moments(known: Known) -> dict[str, str]:
@@ -72,11 +126,19 @@ def published_rows(known: Known) -> Iterator[KnownFile]:
         if newer is not None and newer.is_later(row):
             yield newer
             continue
+        told = newer if newer is not None and newer.is_version_of(row) else row
         others = row.other_libraries(own)
         is_here = bool(row.inode) or (own in row.libraries and not row.is_only_in_bucket)
         if is_here and not (has_leaving and row.path in known.leaving):
             others.insert(0, own)
-        yield replace(row, libraries=" ".join(others[:_MOST_LIBRARIES]))
+        yield replace(told, libraries=" ".join(others[:_MOST_LIBRARIES]))
+
+
+def _facts(known: Known) -> dict[str, str]:
+    """What a manifest says beside its rows."""
+    moments = _moments(known)
+    facts = {name: known.fact(name) or "" for name in ("exported", RELEASES)}
+    return facts | {"written": repr(time.time())} | moments | _places(known, (*moments, library_of(known)))
 
 
 def publish_manifest(opened: OpenRepository, report: RepositoryReport) -> None:
@@ -85,8 +147,11 @@ def publish_manifest(opened: OpenRepository, report: RepositoryReport) -> None:
     Raises GridwrightError.
     """
     known = opened.known
-    facts = {"exported": known.fact("exported") or "", "written": repr(time.time()), **_moments(known)}
-    file = known.state.path / f"{MANIFEST}.{os.getpid()}.part"
+    known.set_fact(RELEASES, "" if known.leaving else known.fact(RELEASES) or secrets.token_hex(16))
+    place = f"{socket.gethostname()}:{shown(os.fsencode(known.directory))}"[:_LONGEST_PLACE]
+    known.set_fact(_PLACE_OF + library_of(known), place)
+    facts = _facts(known)
+    file = known.working / f"{MANIFEST}.{os.getpid()}.part"
     try:
         rows = readable_rows(
             published_rows(known),
@@ -104,10 +169,10 @@ def publish_manifest(opened: OpenRepository, report: RepositoryReport) -> None:
 
 
 def keep_dropped(known: Known, published: str, written: str) -> None:
-    """Keep which names a manifest lacks, that another machine wrote later than the one before.
+    """Keep which known paths a manifest lacks, that another machine wrote later than the one before.
 
     `published` is the table of this run that has its paths. An older one, which somebody has set back, says
-    nothing.
+    nothing. What it lacks no other library has, whatever an earlier one said.
     """
     if not _is_later(written, known.fact(_WRITTEN)):
         return
@@ -115,14 +180,19 @@ def keep_dropped(known: Known, published: str, written: str) -> None:
     with known.transaction():
         known.database.execute("DELETE FROM dropped")
         known.database.execute(
-            f"INSERT INTO dropped SELECT path FROM files WHERE {NAMES} "  # noqa: S608 - names of our own
-            f"AND path NOT IN (SELECT path FROM {published})"
+            f"INSERT INTO dropped SELECT path FROM files WHERE path NOT IN (SELECT path FROM {published})"  # noqa: S608 - names of our own
         )
+        known.database.execute(
+            "UPDATE files SET libraries = CASE WHEN instr(libraries, ?1) THEN ?1 ELSE '' END "
+            "WHERE libraries NOT IN (?1, '') AND path IN (SELECT path FROM dropped)",
+            (library_of(known),),
+        )
+        known.database.execute("DELETE FROM newer WHERE path IN (SELECT path FROM dropped)")
     known.set_fact(_WRITTEN, written)
 
 
 def _keep_published(known: Known, written: str) -> None:
-    """Note that the manifest is one's own, which has all names."""
+    """Note that the manifest is one's own, which has all paths."""
     known.database.execute("DELETE FROM dropped")
     known.set_fact(_WRITTEN, written)
 
@@ -160,7 +230,8 @@ def forget_library(known: Known, name: str) -> int:
     for table in ("files", "newer"):
         query = f"UPDATE {table} SET libraries = trim(replace(' ' || libraries || ' ', ?, ' '))"  # noqa: S608
         known.database.execute(query, (f" {found[0]} ",))
-    known.database.execute("DELETE FROM facts WHERE name = ?", (EXPORTED_OF + found[0],))
+    for fact in (EXPORTED_OF, _PLACE_OF):
+        known.database.execute("DELETE FROM facts WHERE name = ?", (fact + found[0],))
     return had[found[0]]
 
 

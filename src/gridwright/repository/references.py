@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from gridwright.repository.file_clock import is_kept_as
+from gridwright.repository.file_clock import is_stored_as
 from gridwright.repository.keys import bucket_of
 
 FORMAT = 1
@@ -84,7 +84,7 @@ class FileState:
 
     def is_unchanged(self, status: os.stat_result) -> bool:
         """Whether the file with this status still has the size and the mtime that it had then."""
-        return status.st_size == self.reference.size and is_kept_as(self.mtime_ns, status.st_mtime_ns)
+        return status.st_size == self.reference.size and is_stored_as(self.mtime_ns, status.st_mtime_ns)
 
     def is_of(self, etag: str, status: os.stat_result) -> bool:
         """The same, and whether its object is the one with this ETag."""

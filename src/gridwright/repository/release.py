@@ -8,26 +8,31 @@ after the manifest has said so to other machines. On a Lustre with an archive it
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gridwright.errors import environment_error
-from gridwright.repository.aside import FACT, AsideDirectory, may_be_left, note_begun, two_have_come
+from gridwright.refusals import reason_of
+from gridwright.repository.aside import AsideDirectory, may_be_left, note_begun, two_have_come
+from gridwright.repository.below import RELEASING
 from gridwright.repository.comparing import note_restored
 from gridwright.repository.content import crc64_of, is_same_content, is_same_moment, open_for_reading
 from gridwright.repository.copytool.released import ReleasedNames
 from gridwright.repository.extended import read_xattrs
-from gridwright.repository.file_clock import is_kept_as
+from gridwright.repository.file_clock import is_stored_as
 from gridwright.repository.file_locks import HoldsForAll, has_lease, lock_of, take_lease
-from gridwright.repository.keys import LEASE
-from gridwright.repository.knowledge import learn
+from gridwright.repository.keys import LEASE, shown
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.lease import Lease
+from gridwright.repository.lease import Lease, plan_lease
 from gridwright.repository.making import note_here
-from gridwright.repository.object_format import kept_mode
+from gridwright.repository.manifest_sync import learn
+from gridwright.repository.object_format import portable_mode
+from gridwright.repository.planned import PlannedStore
 from gridwright.repository.probing import recall_store
 from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.references import write_state
@@ -42,6 +47,7 @@ _MOST_ASIDE = 64
 _CHANGED, _OPEN = "left, as they were changed", "left, as they are open"
 _LINKED = "left, as they have another name"
 """Space is free when all names of a file are gone."""
+_SEVERAL = "have other names: space is free when all names of a file are gone, so that none is released"
 _Attributes: TypeAlias = tuple[int, int, int, int, int, bytes | None]
 
 
@@ -60,7 +66,8 @@ class ReleaseOptions:
 def release(opened: OpenRepository, options: ReleaseOptions) -> RepositoryReport:
     """Release files, those that were read longest ago first.
 
-    Raises GridwrightError where the store fails, and where no lock holds for all who can open a file.
+    A dry run takes the same steps, as that of an export does. Raises GridwrightError where the store fails,
+    and where no lock holds for all who can open a file.
     """
     known = lock_of(opened.below.root)
     if known.lock is HoldsForAll.NONE or (known.lock is HoldsForAll.HSM and not opened.is_guarded):
@@ -69,7 +76,7 @@ def release(opened: OpenRepository, options: ReleaseOptions) -> RepositoryReport
             where=str(opened.settings.directory),
             remedy=known.remedy,
         )
-    report = RepositoryReport(opened.settings.name, "release", options.dry_run)
+    report = opened.report("release", is_dry_run=options.dry_run)
     begun = time.time()
     (_HsmRelease if opened.is_guarded else _LocalRelease)(opened, options, report).run()
     report.requests = dict(opened.store.requests.by_kind)
@@ -88,6 +95,7 @@ class _Release:
 
     def run(self) -> None:
         """Release until enough is free, or nothing more can be released."""
+        self._tell_left()
         try:
             for row in self._candidates():
                 if self._is_enough():
@@ -100,6 +108,33 @@ class _Release:
             self._report.problem(
                 "", f"less than {self._options.until_free:.0%} is free, and nothing more can be released"
             )
+
+    def _tell_left(self) -> None:
+        """Note files with several names, and why one that was named itself is none that may be released."""
+        for row in self._opened.known.rows("is_name_only = 0 AND inode <> 0 AND size > 0 AND links > 1"):
+            if is_chosen(row.path, self._options.paths):
+                self._report.note_of(_SEVERAL, row.path, row.mode)
+        for path in self._options.paths:
+            if why := self._why_never(path):
+                self._report.note_of(why, path)
+
+    def _why_never(self, path: bytes) -> str | None:
+        row = self._opened.known.get(path)
+        try:
+            status = self._opened.below.status(path)
+        except OSError as error:
+            self._report.refused(path, "released", error)
+            return None
+        if status is None or stat.S_ISDIR(status.st_mode):
+            is_away = status is None and row is not None and row.is_only_in_bucket
+            return "are in the bucket alone already" if is_away else None
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return "have no content that takes space"
+        if row is None or row.key is None or not row.inode:
+            return "have no object that is known: gridwright repo export NAME sends such files"
+        if _was_used(status, self._options.unread_for_s):
+            return "were used within the time of --unread-for"
+        return "are released already" if row.is_name_only else None
 
     def _candidates(self, condition: str = "1") -> Iterator[KnownFile]:
         """Files that may be released and fit a condition, those first that were read longest ago."""
@@ -134,7 +169,7 @@ class _Release:
         with ExitStack() as held:
             descriptor = open_for_reading(name, directory)
             held.callback(os.close, descriptor)
-            if _was_touched(os.fstat(descriptor), self._options.unread_for_s):
+            if _was_used(os.fstat(descriptor), self._options.unread_for_s):
                 return
             self._release_open(row, directory, descriptor, held)
 
@@ -163,7 +198,7 @@ class _Release:
     def _is_planned(self, row: KnownFile) -> bool:
         """Whether nothing is to be done, and what would be freed was counted."""
         if self._options.dry_run:
-            self._report.add("released", row.size)
+            self._report.add("released", row.size, row.mode)
             self._planned_bytes += row.blocks * 512
         return self._options.dry_run
 
@@ -180,7 +215,7 @@ class _HsmRelease(_Release):
         names = self._opened.released_names
         if not names.is_released(descriptor):
             if never := names.why_never(descriptor):
-                self._report.add(never, row.size)
+                self._report.add(never, row.size, row.mode)
                 return
             # Whoever writes after this changes the version, which the metadata server looks at.
             version = names.version(descriptor)
@@ -189,11 +224,12 @@ class _HsmRelease(_Release):
                 root = os.fsencode(self._opened.settings.directory)
                 why = names.release(root, descriptor, version)
             if why is not None:
-                self._report.add(why, row.size)
+                self._report.add(why, row.size, row.mode)
             if why is not None or self._options.dry_run:
                 return
-            self._report.add("released", row.size)
-        self._note(names, row, descriptor)
+            self._report.add("released", row.size, row.mode)
+        if not self._options.dry_run:
+            self._note(names, row, descriptor)
 
     def _note(self, names: ReleasedNames, row: KnownFile, descriptor: int) -> None:
         """Write down that a file has no content here, unless somebody has had it brought already."""
@@ -231,17 +267,24 @@ class _LocalRelease(_Release):
 
     def run(self) -> None:
         """The same, with a note that files may lie aside, and other machines told of each before it goes."""
-        if self._options.dry_run:
-            super().run()
-            return
-        opened = self._opened
+        opened, looks = self._opened, self._options.dry_run
         recall_store(opened)
-        with self._lease:
+        with nullcontext() if looks else self._lease:
             learn(opened, self._report)
+            if looks:
+                planned = PlannedStore.in_place_of(opened, ())
+                opened = self._opened = replace(opened, store=planned)
+                plan_lease(planned)
             note_begun(opened)
             super().run()
+            if "released" in self._report.done:
+                words = opened.settings.words
+                self._report.notes.append(
+                    f"released files have no names here: gridwright repo ls {words} shows them, and "
+                    f"gridwright repo import {words} brings them back"
+                )
             if self._is_all_placed:
-                opened.known.set_fact(FACT, "0")
+                opened.known.set_fact(RELEASING, "0")
             if opened.known.leaving:
                 opened.known.leaving.clear()
                 publish_manifest(opened, self._report)
@@ -276,7 +319,7 @@ class _LocalRelease(_Release):
             status = self._opened.below.status(row.path)
         except OSError:
             return True
-        return status is not None and not _was_touched(status, self._options.unread_for_s)
+        return status is not None and not _was_used(status, self._options.unread_for_s)
 
     def _is_enough(self, more: int = 0) -> bool:
         if len(self._waiting) >= _MOST_ASIDE or self._options.until_free is not None:
@@ -291,11 +334,11 @@ class _LocalRelease(_Release):
 
     def _release_open(self, row: KnownFile, directory: int, descriptor: int, held: ExitStack) -> None:
         if not take_lease(descriptor):
-            self._report.add(_OPEN, row.size)
+            self._report.add(_OPEN, row.size, row.mode)
             return
         # Who has written before the lease is seen now; nobody does after it.
         if why := self._why_not(row, descriptor):
-            self._report.add(why, row.size)
+            self._report.add(why, row.size, row.mode)
         elif not self._is_planned(row):
             self._set_aside(row, directory, descriptor, held)
 
@@ -308,7 +351,7 @@ class _LocalRelease(_Release):
         try:
             aside.take(name)
         except OSError:
-            aside.remove()
+            aside.leave()
             raise
         waiting = _FileAside(row, descriptor, aside, attributes, held.pop_all())
         if aside.inode(name) != row.inode:
@@ -339,14 +382,19 @@ class _LocalRelease(_Release):
             return
         try:
             waiting.aside.free(waiting.row.path.rpartition(b"/")[2])
-            self._report.add("released", waiting.row.size)
+            self._report.add("released", waiting.row.size, waiting.row.mode)
         except OSError as error:
             self._is_all_placed = False
-            self._report.refused(waiting.row.path, "released", error)
+            path, words = waiting.row.path, self._opened.settings.words
+            self._report.problem(
+                path,
+                f"it is not here any more, and its space is not free: {reason_of(error)}; gridwright repo "
+                f"import {words} {shlex.quote(shown(path))} brings it",
+            )
 
     def _give_back(self, waiting: _FileAside, why: str) -> None:
         row, aside = waiting.row, waiting.aside
-        self._report.add(why, row.size)
+        self._report.add(why, row.size, row.mode)
         try:
             aside.give_back(row.path.rpartition(b"/")[2])
             # As it was known, so that what was changed is found.
@@ -357,14 +405,14 @@ class _LocalRelease(_Release):
         except OSError as error:
             # The next command puts back what lies there.
             self._is_all_placed = False
-            self._report.problem(row.path, f"it lies aside, and cannot be put back: {error.strerror}")
+            self._report.problem(row.path, f"it lies aside, and cannot be put back: {reason_of(error)}")
 
 
 def _is_file(row: KnownFile) -> bool:
     return row.attributes.is_file and row.key is not None and row.links == 1
 
 
-def _was_touched(status: os.stat_result, within_s: float) -> bool:
+def _was_used(status: os.stat_result, within_s: float) -> bool:
     last = max(status.st_atime_ns, status.st_mtime_ns, status.st_ctime_ns) / 1e9
     return time.time() - last < within_s
 
@@ -378,7 +426,7 @@ def _attributes(descriptor: int) -> _Attributes:
 
 def _is_same_file(status: os.stat_result, row: KnownFile) -> bool:
     same = (status.st_size, status.st_ino) == (row.size, row.inode)
-    return same and is_kept_as(row.mtime_ns, status.st_mtime_ns)
+    return same and is_stored_as(row.mtime_ns, status.st_mtime_ns)
 
 
 def _is_as_exported(descriptor: int, status: os.stat_result, row: KnownFile) -> bool:
@@ -388,7 +436,7 @@ def _is_as_exported(descriptor: int, status: os.stat_result, row: KnownFile) -> 
     if status.st_ctime_ns == row.ctime_ns:
         return True
     mode, uid, gid, _, _, xattrs = _attributes(descriptor)
-    return (kept_mode(mode), uid, gid, xattrs) == (row.mode, row.uid, row.gid, row.xattrs)
+    return (portable_mode(mode), uid, gid, xattrs) == (row.mode, row.uid, row.gid, row.xattrs)
 
 
 def _is_object(opened: OpenRepository, descriptor: int, row: KnownFile) -> bool:

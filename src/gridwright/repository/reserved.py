@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
+from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 
 from gridwright.beneath import DIRECTORY, Beneath, is_own, make_private, open_own
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
 from gridwright.repository.state_directory import EMPTYING, is_state_file, owner_of_another
+from gridwright.trusted import user_name
 
 MARK = b".gridwright-mark"
 IS_RENAMED = (
@@ -22,18 +26,23 @@ IS_RENAMED = (
     f"empties it; rename it to {RESERVED} again"
 )
 _OWN = RESERVED.encode()
+_NOT_USABLE = frozenset({errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ESTALE})
+_MOVE_AWAY = "nothing can go to the trash; see who put it there, and move it out of the library"
+_AS_ROOT = "as root: nothing of it is lost so"
+_SQLITE = b"SQLite format 3\0"
+"""How a data base begins (SQLite, Database File Format)."""
 
 
-class ReservedOfAnother(OSError):
-    """`.gridwright` is another user's, who alone can move anything to its trash."""
+class ReservedUnusable(OSError):
+    """`.gridwright`, or the trash in it, is no directory of this user alone; the text says what helps."""
 
 
 def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
     """Open `.gridwright` of an open directory; with `make`, made where it is not.
 
     One of a release that gave no mark is believed where nothing lies in it but what Gridwright puts there,
-    and gets it with `make` or `marks`. Raises OSError: ESTALE where another directory has its name,
-    ReservedOfAnother where it is another user's.
+    and gets it with `make` or `marks`. Raises OSError: ReservedUnusable where it is another user's, or
+    something else has its name.
     """
     if make and not is_there(root, _OWN):
         with suppress(FileExistsError), same_times(root):
@@ -42,17 +51,16 @@ def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
                 _mark(made)
             finally:
                 os.close(made)
-    try:
-        opened = open_own(_OWN, directory=root)
-    except OSError as error:
-        if why := why_of_another(root):
-            raise ReservedOfAnother(errno.ESTALE, why, RESERVED) from error
-        raise
+    if why := _why_of_another(root):
+        raise ReservedUnusable(errno.ESTALE, why, RESERVED)
+    opened = open_usable(root, RESERVED)
     try:
         if not is_there(opened, MARK):
             names = map(os.fsencode, os.listdir(opened))  # noqa: PTH208 - of a descriptor
-            if not all(name == TRASH.encode() or is_state_file(name) for name in names):
-                raise OSError(errno.ESTALE, f"another directory has the name {RESERVED}", RESERVED)
+            if not all(map(_is_usual, names)):
+                raise ReservedUnusable(
+                    errno.ESTALE, f"another directory has the name {RESERVED}: {_MOVE_AWAY}", RESERVED
+                )
             if make or marks:
                 with suppress(OSError):
                     _mark(opened)
@@ -62,29 +70,76 @@ def open_reserved(root: int, *, make: bool, marks: bool = False) -> int:
     return opened
 
 
-def why_of_another(root: int) -> str | None:
+def open_usable(directory: int, name: str, place: str = "") -> int:
+    """Open a directory by its name in an open one, for this user alone; `place` is its path for people.
+
+    Raises OSError: ReservedUnusable where something else has the name, or other users can write it.
+    """
+    place = place or name
+    try:
+        return open_own(name, directory=directory)
+    except OSError as error:
+        if error.errno not in _NOT_USABLE:
+            raise
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            why = f"{place} is a symbolic link: {_MOVE_AWAY}"
+        elif not stat.S_ISDIR(status.st_mode):
+            why = f"{place} is no directory: {_MOVE_AWAY}"
+        else:
+            why = (
+                f"{place} belongs to {user_name(status.st_uid)} and has mode {status.st_mode & 0o7777:04o}: "
+                f"look who put what into it, and have its owner run chmod 0700 {place} in the library"
+            )
+        raise ReservedUnusable(errno.ESTALE, why, place) from error
+
+
+def _why_of_another(root: int) -> str | None:
     """Whose `.gridwright` of an open directory is, and what helps; None where it is this user's, or none."""
     owner = owner_of_another(root)
     if owner is None:
         return None
+    is_planted, has_state = _seen_in(root)
+    if is_planted:
+        return f"{RESERVED} belongs to {owner}, and has what is no repository's: {_MOVE_AWAY}, {_AS_ROOT}"
     helps = f"or, when nothing in it is needed, have {owner} run {EMPTYING}"
-    if _has_state(root):
+    if has_state:
         helps = f"since what {owner} knows of the repository lies there, too, and is to stay"
     return (
         f"{RESERVED} belongs to {owner}, who alone sees what lies in its trash and moves files there: run "
-        f"this as {owner}, {helps}"
+        f"this as {owner}, {helps}; where {owner} runs no such commands here, move it out of the library, "
+        f"{_AS_ROOT}"
     )
 
 
-def _has_state(root: int) -> bool:
-    """Whether state lies in `.gridwright`, as far as this user sees: root does, and has none there."""
+def _seen_in(root: int) -> tuple[bool, bool]:
+    """Whether `.gridwright` has what no repository puts there, and whether it has a data base of state.
+
+    As far as this user sees: root does, and has no state there. The name of a data base alone is none.
+    """
     with suppress(OSError):
         opened = os.open(_OWN, DIRECTORY, dir_fd=root)
         try:
-            return any(is_state_file(os.fsencode(name)) for name in os.listdir(opened))  # noqa: PTH208
+            names = [os.fsencode(each) for each in os.listdir(opened)]  # noqa: PTH208 - of a descriptor
+            return not all(map(_is_usual, names)), any(_is_database(opened, each) for each in names)
         finally:
             os.close(opened)
-    return False
+    return False, False
+
+
+def _is_usual(name: bytes) -> bool:
+    return name in (MARK, TRASH.encode()) or is_state_file(name)
+
+
+def _is_database(directory: int, name: bytes) -> bool:
+    """Whether a file of state is a data base of SQLite."""
+    if not is_state_file(name):
+        return False
+    opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return stat.S_ISREG(os.fstat(opened).st_mode) and os.read(opened, len(_SQLITE)) == _SQLITE
+    finally:
+        os.close(opened)
 
 
 def remove_reserved(root: int) -> None:
@@ -119,7 +174,25 @@ def is_reserved(directory: int) -> bool:
 class LibraryFiles(Beneath):
     """What lies beneath a library's directory; nobody enters `.gridwright` under another name."""
 
+    def __init__(self, directory: Path) -> None:
+        """As `Beneath`."""
+        super().__init__(directory)
+        self.planned_away = set[bytes]()
+        """What a dry run would have removed: it is not there."""
+        self.names_away = Counter[int]()
+        """How many names of a file, by its inode, a dry run would have removed or given to other files."""
+
+    def links(self, status: os.stat_result) -> int:
+        """How many names a file has; in a dry run those that it would have by then."""
+        return status.st_nlink - self.names_away[status.st_ino]
+
+    def status(self, path: bytes) -> os.stat_result | None:
+        """As `Beneath.status`."""
+        return None if path in self.planned_away else super().status(path)
+
     def _enter(self, step: bytes, *, make: bool) -> None:
+        if self.planned_away and b"/".join((*self._names, step)) in self.planned_away:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(step))
         super()._enter(step, make=make)
         if self._names == [_OWN]:
             return

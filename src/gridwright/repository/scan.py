@@ -15,23 +15,24 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from gridwright.repository.below import ASIDE, PART, is_own_part, kind_of
+from gridwright.repository.below import ASIDE, PART, RELEASING, is_own_part, kind_of
 from gridwright.repository.chosen_paths import name_unknown
-from gridwright.repository.file_clock import UNKNOWN, is_kept_as
+from gridwright.repository.file_clock import UNKNOWN, is_stored_as
 from gridwright.repository.keys import RESERVED, TRASH, KeyRefusal
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile, sent_stamp, stamp_of
-from gridwright.repository.object_format import kept_mode
+from gridwright.repository.object_format import portable_mode
 from gridwright.repository.reserved import MARK
 from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.state_directory import OF_BUCKETS, is_state_file
 from gridwright.repository.state_failures import state_failure
-from gridwright.repository.walking import UnreadDirectory, is_kept, walk_below
+from gridwright.repository.walking import UnreadDirectory, is_storable, walk_below
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
@@ -50,7 +51,7 @@ class Action(StrEnum):
     """The content is new or changed."""
     ATTRIBUTES = "given new attributes"
     COMPARE = "compared"
-    """Something was touched that leaves no trace but the ctime."""
+    """Something was touched that leaves no trace but the ctime, such as extended attributes."""
     RENAME = "renamed in the bucket"
     DELETE = "deleted from the bucket"
 
@@ -67,7 +68,7 @@ class MetFiles:
 
     def add(self, status: FileStatus) -> None:
         """Count one more name."""
-        if stat.S_ISDIR(status.st_mode) or not is_kept(status.st_mode):
+        if stat.S_ISDIR(status.st_mode) or not is_storable(status.st_mode):
             return
         self.count += 1
         if status.st_nlink > 1:
@@ -103,8 +104,10 @@ def scan(
         look_at_root(opened)
     name_unknown(opened, report, chosen)
     unread = set[bytes]()
+    noted = opened.known.fact(RELEASING) or "0"
+    left_out = partial(_leave_out, report, b"" if noted == "0" else noted.encode())
     try:
-        for walked, troubles in walk_below(opened.below.root, chosen, left_out=partial(_leave_out, report)):
+        for walked, troubles in walk_below(opened.below.root, chosen, left_out=left_out):
             unread |= note_troubles(troubles, report)
             if met is not None:
                 for each in walked:
@@ -116,12 +119,15 @@ def scan(
     return unread
 
 
-def _leave_out(report: RepositoryReport, path: bytes, status: FileStatus) -> None:
-    """Name what a scan leaves out for its name, and is no state or unfinished file of Gridwright itself."""
+def _leave_out(report: RepositoryReport, noted: bytes, path: bytes, status: FileStatus) -> None:
+    """Name what a scan leaves out for its name, and is no state or unfinished file of Gridwright itself.
+
+    Only what lies below the secret that a release has `noted` is put back: any user may give such names.
+    """
     names = path.split(b"/")
     if stat.S_ISDIR(status.st_mode) or any(map(is_own_part, names)) or names[:2] == _TRASH:
         return
-    if any(each.startswith(ASIDE) for each in names[:-1]):
+    if any(own.startswith(ASIDE) and noted in (within, b"1") for own, within in pairwise(names)):
         report.note_of(
             "lie aside, of a release that runs or was killed; the next command that changes something puts "
             "back what lies there",
@@ -161,7 +167,7 @@ def keep_changed(
 
 
 def _has_object(path: bytes, status: FileStatus, report: RepositoryReport) -> bool:
-    if is_kept(status.st_mode):
+    if is_storable(status.st_mode):
         return True
     report.note_of(f"have no object, since each is {kind_of(status.st_mode)}", path)
     return False
@@ -194,7 +200,9 @@ def _has_key(opened: OpenRepository, path: bytes, status: FileStatus, report: Re
 def _keep_work(opened: OpenRepository, found: Sequence[tuple[bytes, FileStatus]]) -> None:
     work = []
     for path, status in found:
-        if (action := action_for(status, opened.known.get(path))) is not None:
+        action = action_for(status, opened.known.get(path))
+        # The clock of the file system is read by the ctime of the repository's own directory.
+        if action is not None and (path or action is not Action.COMPARE):
             size = 0 if stat.S_ISDIR(status.st_mode) else status.st_size
             work.append((path, action, size, sent_stamp(status)))
     opened.known.add_work(work)
@@ -206,13 +214,13 @@ def action_for(status: FileStatus, row: KnownFile | None) -> Action | None:
         return Action.SEND
     _, size, mtime_ns, ctime_ns, inode = stamp_of(status)
     is_directory = stat.S_ISDIR(status.st_mode)
-    if not is_directory and (row.size != size or not is_kept_as(row.mtime_ns, mtime_ns)):
+    if not is_directory and (row.size != size or not is_stored_as(row.mtime_ns, mtime_ns)):
         return Action.SEND
     if (row.ctime_ns, row.inode) == (ctime_ns, inode) and ctime_ns != UNKNOWN:
         return None
-    same = (row.mode, row.uid, row.gid) == (kept_mode(status.st_mode), status.st_uid, status.st_gid)
-    if is_directory:
-        return None if same and is_kept_as(row.mtime_ns, mtime_ns) else Action.ATTRIBUTES
+    same = (row.mode, row.uid, row.gid) == (portable_mode(status.st_mode), status.st_uid, status.st_gid)
+    if is_directory and not is_stored_as(row.mtime_ns, mtime_ns):
+        return Action.ATTRIBUTES
     return Action.COMPARE if same else Action.ATTRIBUTES
 
 
@@ -245,11 +253,11 @@ def find_gone(
             left += 1
     opened.known.add_work(batch)
     if left:
-        objects = "1 object is of a file" if left == 1 else f"{left} objects are of files"
+        objects = "1 object is of a file" if left == 1 else f"{left:,} objects are of files"
         is_sure = "" if opened.known.is_listed else ", unless somebody has deleted them"
         report.notes.append(
-            f"{objects} that {'is' if left == 1 else 'are'} gone{is_sure}; --deletions deletes them, an "
-            "import makes the files"
+            f"{objects} that {'is' if left == 1 else 'are'} gone{is_sure}; gridwright repo export NAME "
+            "--deletions deletes them, gridwright repo import NAME makes the files"
         )
 
 

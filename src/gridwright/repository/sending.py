@@ -8,14 +8,14 @@ import stat
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.repository.below import at, sync_file_system
 from gridwright.repository.content import FileContent, etag_of, is_same_moment, open_for_reading
 from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns
 from gridwright.repository.known_file import KnownFile, signed_inode
-from gridwright.repository.object_format import FileAttributes, kept_mode, metadata_of
+from gridwright.repository.object_format import FileAttributes, metadata_of, portable_mode
 from gridwright.repository.planned import UnreadContent
 from gridwright.repository.references import FileState, StateError, read_state, write_state
 from gridwright.repository.s3.parts import why_too_large
@@ -38,7 +38,7 @@ HAS_CONTENT = (
 _MANY = 200
 
 
-class Hollow(Exception):
+class WithoutContent(Exception):
     """The file is a name only and was written to: sending it would send zeros for what is missing."""
 
 
@@ -56,11 +56,37 @@ class Sending:
     ctime_ns: int = UNKNOWN
     """What the next scan is to know of it, if nobody touches it meanwhile."""
     attempt: int = 1
+    told: KnownFile | None = None
+    """What the manifest says of its object, where the file had not all of that."""
+    row: KnownFile | None = None
+    """The file as it was then."""
 
     @property
     def attributes(self) -> FileAttributes:
-        """What travels with the object."""
+        """Those of the file."""
         return attributes_of_status(self.status)
+
+    @property
+    def given(self) -> tuple[tuple[int, int, int, bytes | None], int]:
+        """Its rights and mtime in ns, as `comparing.Given`."""
+        file = self.attributes
+        return (file.mode, file.uid, file.gid, self.xattrs), file.mtime_ns
+
+    @property
+    def stored(self) -> FileAttributes:
+        """What travels with the object: what nobody has changed here stays as the bucket has it."""
+        here, row, told = self.attributes, self.row, self.told
+        if row is None or told is None:
+            return here
+        names = ("mode", "uid", "gid", "mtime_ns")
+        same = [each for each in names if getattr(here, each) == getattr(row, each)]
+        return replace(here, **{each: getattr(told, each) for each in same})
+
+    @property
+    def stored_xattrs(self) -> bytes | None:
+        """The same of extended attributes."""
+        is_same = self.row is not None and self.told is not None and self.xattrs == self.row.xattrs
+        return self.told.xattrs if is_same and self.told is not None else self.xattrs
 
     @property
     def target(self) -> bytes | None:
@@ -78,7 +104,7 @@ class Sending:
 def attributes_of_status(status: os.stat_result) -> FileAttributes:
     """What of a file's status travels with its object."""
     return FileAttributes(
-        kept_mode(status.st_mode), status.st_uid, status.st_gid,
+        portable_mode(status.st_mode), status.st_uid, status.st_gid,
         bounded_ns(status.st_atime_ns), bounded_ns(status.st_mtime_ns),
     )  # fmt: skip
 
@@ -90,11 +116,11 @@ def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
     if not path:
         status = os.fstat(opened.below.root)
         found = read_xattrs(opened.below.root)
-        return Sending(path, key, status, None, SmallContent(b""), found, clock.kept(status))
+        return Sending(path, key, status, None, SmallContent(b""), found, clock.recorded_ctime(status))
     directory, name = opened.below.parent(path)
     status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     if not stat.S_ISREG(status.st_mode):
-        ctime_ns = clock.kept(status)
+        ctime_ns = clock.recorded_ctime(status)
         body = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else b""
         return Sending(
             path, key, status, None, SmallContent(body), read_xattrs(at(directory, name)), ctime_ns
@@ -126,15 +152,19 @@ def bound(sending: Sending, report: RepositoryReport) -> None:
         sending.xattrs = None
         report.problem(sending.path, "its extended attributes are too large, and were left out")
     if sending.attributes.mtime_ns != sending.status.st_mtime_ns:
-        report.note_of("have a time beyond the years 1677 to 2262, kept as the nearest one", sending.path)
+        report.note_of(
+            "have a time beyond the years 1677 to 2262, kept as the nearest one",
+            sending.path,
+            sending.status.st_mode,
+        )
 
 
-def refuse_hollow(descriptor: int) -> None:
-    """Raise Hollow for a name only that is not full of content of its own."""
+def refuse_without_content(descriptor: int) -> None:
+    """Raise WithoutContent for a name only that is not full of content of its own."""
     with suppress(StateError):
         state, status = read_state(descriptor), os.fstat(descriptor)
         if state is not None and state.is_name_only and _has_hole(descriptor, status.st_size):
-            raise Hollow
+            raise WithoutContent
 
 
 def _has_hole(descriptor: int, size: int) -> bool:
@@ -161,7 +191,7 @@ def send(
     opened: OpenRepository, sending: Sending, condition: WriteCondition, moved: Callable[[int], None]
 ) -> Future[WrittenObject]:
     """Have it sent in the background."""
-    return opened.store.send(sending.key, sending.content, metadata_of(sending.attributes), condition, moved)
+    return opened.store.send(sending.key, sending.content, metadata_of(sending.stored), condition, moved)
 
 
 def row_of(

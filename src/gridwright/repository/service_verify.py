@@ -21,6 +21,7 @@ from pathlib import Path
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
+from gridwright.refusals import reason_of
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
 from gridwright.repository.keys import KeyRefusal, Keys, prefix_of
 from gridwright.repository.references import ObjectReference
@@ -53,7 +54,7 @@ def verify_linked(
         below = Beneath(directory)
     except OSError as error:
         raise environment_error(
-            f"files are compared where the file system is mounted, and here it is not: {error.strerror}",
+            f"files are compared where the file system is mounted, and here it is not: {reason_of(error)}",
             where=str(directory),
             remedy="run the same command on a node of the grid",
         ) from error

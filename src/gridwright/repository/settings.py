@@ -11,9 +11,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
+import stat
+import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,21 +24,21 @@ from typing import Any, Literal
 
 from gridwright.beneath import Beneath
 from gridwright.errors import environment_error
-from gridwright.refusals import REMEDIES
+from gridwright.refusals import REMEDIES, reason_of, whose_refusal
 from gridwright.repository.below import at
 from gridwright.repository.copytool.released import ReleasedNames
-from gridwright.repository.counted_names import CountedNames, counted_files, cut
+from gridwright.repository.counted_names import CountedNames, cut
 from gridwright.repository.file_clock import FileClock
 from gridwright.repository.keys import MANIFEST, RESERVED, Keys, prefix_of, shown
 from gridwright.repository.known import Known
 from gridwright.repository.library_serial import advance, check_serial
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.request_prices import cost
-from gridwright.repository.reserved import LibraryFiles, ReservedOfAnother, open_reserved
+from gridwright.repository.reserved import LibraryFiles, ReservedUnusable, open_reserved
 from gridwright.repository.state_directory import FILE, LOCK, open_state
 from gridwright.repository.store import ObjectStore, StoreError, StoreFault
 from gridwright.trusted import open_file
-from gridwright.units import format_bytes
+from gridwright.units import format_bytes, plural
 
 _BUCKET = "bucket"
 """The fact that says of which one the file is."""
@@ -75,7 +78,7 @@ def _is_former(known: Known, store: ObjectStore, below: Beneath, keys: Keys) -> 
     """Whether what is known without a bucket is of this one: as its files say, or its manifest."""
     manifest = known.fact("manifest")
     there = _manifest(store, keys) if manifest else None
-    said = _said_of_files(known, below)
+    said = _location_of_files(known, below)
     if said is None:
         return manifest is not None and there == manifest
     return said == (store.bucket, keys.prefix) and (not manifest or there is not None)
@@ -91,7 +94,7 @@ def _manifest(store: ObjectStore, keys: Keys) -> str | None:
         return None
 
 
-def _said_of_files(known: Known, below: Beneath) -> tuple[str, str] | None:
+def _location_of_files(known: Known, below: Beneath) -> tuple[str, str] | None:
     """The bucket and the prefix that a file says its object is in; None where none of the first says any."""
     for row in islice(known.rows("inode <> 0 AND key IS NOT NULL AND mode & 61440 = 32768"), _MOST_FILES):
         try:
@@ -130,10 +133,19 @@ class RepositorySettings:
     """Which users are registered with Lustre's changelogs, a file of `gridwright setup`; None for scans."""
     rpo_s: float | None = None
     """How old a change may become that no object has, in seconds; None asks for nothing."""
+    has_timer: bool = False
+    """Whether the spec has it exported by a timer."""
     ids: tuple[int, int] = DEFAULT_IDS
     """The lowest and the highest user and group that root gives files to because the bucket says so."""
     silence: Collection[str] = ()
     """Names of findings that the spec silences."""
+    named_by: str = ""
+    """The words of a command that name it, quoted for a shell; empty where its name does."""
+
+    @property
+    def words(self) -> str:
+        """What names it in the commands of advice."""
+        return self.named_by or self.name
 
     @property
     def prefix(self) -> str:
@@ -148,7 +160,7 @@ class OpenRepository:
     settings: RepositorySettings
     store: ObjectStore
     known: Known
-    below: Beneath
+    below: LibraryFiles
     keys: Keys
     clock: FileClock
     lock: int | None
@@ -164,7 +176,7 @@ class OpenRepository:
         Raises GridwrightError, and OSError where the directory cannot be opened.
         """
         with ExitStack() as opened:
-            below = opened.enter_context(LibraryFiles(settings.directory))
+            opened.enter_context(below := LibraryFiles(settings.directory))
             known = opened.enter_context(closing(Known(settings.directory, looks=looks)))
             lock = hold_directory(settings.directory) if alone and not looks else None
             if lock is not None:
@@ -194,6 +206,12 @@ class OpenRepository:
         if self._released_names is None:
             self._released_names = ReleasedNames.of(self.settings.archive_id or 0)
         return self._released_names
+
+    def report(self, verb: str, *, is_dry_run: bool = False) -> RepositoryReport:
+        """What a command will have done."""
+        return RepositoryReport(
+            self.settings.name, verb, is_dry_run, root=self.below.root, words=self.settings.words
+        )
 
     @property
     def owner(self) -> tuple[int, int]:
@@ -229,20 +247,48 @@ def hold_directory(directory: Path) -> int:
 
 @dataclass(slots=True)
 class ReportedCount:
-    """How many, and how many bytes."""
+    """How many, and how many bytes; of which kinds, where that is known of all of them."""
 
     count: int = 0
     bytes: int = 0
+    files: int = 0
+    """Names of files, as `find -type f` counts them."""
+    links: int = 0
+    """Symbolic links."""
+    directories: int = 0
 
-    def add(self, size: int = 0) -> None:
+    def add(self, size: int = 0, mode: int = 0) -> None:
         """Count one more."""
         self.count += 1
         self.bytes += size
+        self.files += stat.S_ISREG(mode)
+        self.links += stat.S_ISLNK(mode)
+        self.directories += stat.S_ISDIR(mode)
 
     def add_all(self, other: ReportedCount) -> None:
         """Count all of another count."""
-        self.count += other.count
-        self.bytes += other.bytes
+        for name in _COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def document(self) -> dict[str, int]:
+        """For programs."""
+        found = asdict(self)
+        return found if self._has_kinds else {name: found[name] for name in _COUNTED[:2]}
+
+    def words(self) -> str:
+        """As `2 files, 1 directory`."""
+        kinds = ((self.files, "file"), (self.links, "link"), (self.directories, "directory"))
+        found = [f"{count} {plural(count, word)}" for count, word in kinds if count]
+        return ", ".join(found) if self._has_kinds else str(self.count)
+
+    @property
+    def _has_kinds(self) -> bool:
+        return 0 < self.count == self.files + self.links + self.directories
+
+
+_NAMELESS = re.compile(r"(gridwright repo [a-z]+) NAME\b")
+"""A command in a message, where it is written without knowing what the repository is called by."""
+_COUNTED = tuple(each.name for each in fields(ReportedCount))
 
 
 @dataclass(slots=True)
@@ -255,23 +301,37 @@ class RepositoryReport:
     done: dict[str, ReportedCount] = field(default_factory=dict)
     failed: CountedNames = field(default_factory=CountedNames)
     """What could not be done."""
-    remedies: dict[str, str] = field(default_factory=dict)
-    """What to do about reasons of that, by the words of the system."""
+    root: int | None = None
+    """The open directory of the repository, which tells whose files are refused."""
     nameless: CountedNames = field(default_factory=CountedNames)
     """Files that no object can be made of, since no key can have their names: an export is whole without."""
     notes: list[str] = field(default_factory=list)
-    several: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
-    """What was otherwise with several files: how many, and the first of them."""
+    several: dict[str, tuple[ReportedCount, list[str]]] = field(default_factory=dict)
+    """What was otherwise with several files, links or directories: how many, and the first of them."""
     requests: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     at_least_s: float | None = None
     """Of a dry run: how long it would take at least; None where nothing says."""
     at_least_by: str = "at its best rates"
     """What the time is reckoned by: the best rates of this repository so far, or what bounds a service."""
+    words: str = ""
+    """What names it in the commands of advice; empty where its name does."""
+    _begun: float = field(default_factory=time.monotonic)
+    _last: float = 0.0
 
-    def add(self, action: str, size: int = 0) -> None:
-        """Count something done."""
-        self.done.setdefault(action, ReportedCount()).add(size)
+    def begin(self) -> None:
+        """Note that all is known that is to be done, and the work begins."""
+        self._begun = time.monotonic()
+
+    @property
+    def worked_s(self) -> float:
+        """From then on to the last thing done, in seconds; 0 where nothing was."""
+        return max(0.0, self._last - self._begun)
+
+    def add(self, action: str, size: int = 0, mode: int = 0) -> None:
+        """Count something done to a file, or to what else a mode says."""
+        self._last = time.monotonic()
+        self.done.setdefault(action, ReportedCount()).add(size, mode)
 
     def count(self, action: str) -> ReportedCount:
         """The count of an action."""
@@ -279,45 +339,56 @@ class RepositoryReport:
 
     def problem(self, name: bytes | str, why: str) -> None:
         """Note what could not be done; `name` is empty for the repository's own directory."""
-        self.failed.add(name or b".", why)
+        self.failed.add(name or b".", self._naming(why))
+
+    def _naming(self, text: str) -> str:
+        """The same, with the words that name the repository in its commands, which can be copied then."""
+        return _NAMELESS.sub(lambda found: f"{found[1]} {self.words or self.repository}", text)
 
     def refused(self, name: bytes, what: str, error: OSError) -> None:
-        """Note what the system refuses; that the trash is another user's is said once for all files.
+        """Note what the system refuses: what is one user's, or of one reason, is told together.
 
         `what` is the participle of what cannot be done, such as `written`.
         """
-        reason = error.strerror or str(error)
-        if isinstance(error, ReservedOfAnother):
+        reason = reason_of(error)
+        if isinstance(error, ReservedUnusable):
             if not any(each == RESERVED for each, _ in self.failed.first):
                 self.problem(RESERVED, reason)
             self.note_of("were left, since nothing can go to the trash", name)
             return
+        why = f"it cannot be {what}: {reason}"
         if error.errno in REMEDIES and reason == os.strerror(error.errno):
-            self.remedies[reason] = REMEDIES[error.errno]
-        self.problem(name, f"it cannot be {what}: {reason}")
+            why, remedy = f"cannot be {what}: {reason}", REMEDIES[error.errno]
+            if (
+                self.root is not None
+                and (of_another := whose_refusal(self.root, name, what, error)) is not None
+            ):
+                why, remedy = of_another
+            self.failed.remedies[why] = remedy
+        self.problem(name, why)
 
     @property
     def problems(self) -> list[tuple[str, str]]:
         """Path or key of the first that could not be done, and why; `failed` has counted all."""
         return self.failed.first
 
-    def note_of(self, what: str, name: bytes) -> None:
+    def note_of(self, what: str, name: bytes, mode: int = stat.S_IFREG) -> None:
         """Note what is so of several files, with the names of the first.
 
         `what` begins with the verb of several, and is true of one in all other words: no `they`, no `their`.
         """
-        count, names = self.several.setdefault(what, (0, []))
+        count, names = self.several.setdefault(self._naming(what), (ReportedCount(), []))
         if len(names) < _NAMES:
             names.append(cut(shown(name)) or ".")
-        self.several[what] = count + 1, names
+        count.add(mode=mode)
 
     @property
     def all_notes(self) -> list[str]:
         """All notes, those of several files in the end."""
-        found = list(self.notes)
+        found = [self._naming(each) for each in self.notes]
         for what, (count, names) in self.several.items():
-            more = ", …" if count > len(names) else ""
-            found.append(f"{_said_of(count, what)}: {', '.join(names)}{more}")
+            more = ", …" if count.count > len(names) else ""
+            found.append(f"{_sentence(count, what)}: {', '.join(names)}{more}")
         if self.nameless.count:
             first, why = self.nameless.first[0]
             found.append(
@@ -337,7 +408,7 @@ class RepositoryReport:
             "repository": self.repository,
             "verb": self.verb,
             "dry_run": self.is_dry_run,
-            "done": {name: {"count": each.count, "bytes": each.bytes} for name, each in self.done.items()},
+            "done": {name: each.document() for name, each in self.done.items()},
             "problems": self.failed.document(),
             "failed": self.failed.counts(),
             "nameless": self.nameless.counts() | {"first": self.nameless.document()},
@@ -356,7 +427,7 @@ class RepositoryReport:
             f"{self.repository}: {self.verb}{', a dry run: nothing was changed' if self.is_dry_run else ''}"
         ]
         lines += [
-            f"  {would}{action}: {each.count}" + (f" ({format_bytes(each.bytes)})" if each.bytes else "")
+            f"  {would}{action}: {each.words()}" + (f" ({format_bytes(each.bytes)})" if each.bytes else "")
             for action, each in self.done.items()
         ]
         if not self.done and self.is_complete:
@@ -372,20 +443,25 @@ class RepositoryReport:
             time = (
                 unknown
                 if self.at_least_s is None
-                else f"at least {self.at_least_s:.1f} s, {self.at_least_by}"
+                else f"at least {_span(self.at_least_s)}, {self.at_least_by}"
             )
             lines.append(f"  time: {time}")
         if self.failed.count:
             lines.append(f"  could not be done: {self.failed.count}")
             lines += [f"    {each}" for each in self.failed.lines()]
-            lines += [f"    {reason}: {remedy}" for reason, remedy in self.remedies.items()]
         return "\n".join(lines)
 
 
-def _said_of(count: int, what: str) -> str:
+def _span(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _sentence(count: ReportedCount, what: str) -> str:
     """A sentence of one file or of several; `what` begins with the verb of several."""
     verb, _, rest = what.partition(" ")
-    return f"{counted_files(count)} {_OF_ONE.get(verb, verb) if count == 1 else verb} {rest}"
+    return f"{count.words()} {_OF_ONE.get(verb, verb) if count.count == 1 else verb} {rest}"
 
 
 def is_chosen(path: bytes, chosen: Sequence[bytes]) -> bool:

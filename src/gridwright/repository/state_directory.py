@@ -34,6 +34,7 @@ from gridwright.atomic import naming
 from gridwright.beneath import DIRECTORY, descriptor_path, is_own
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import state_home
+from gridwright.refusals import reason_of
 from gridwright.repository.keys import MANIFEST, RESERVED, shown
 from gridwright.repository.state_failures import FULL, state_failure
 from gridwright.trusted import (
@@ -300,7 +301,7 @@ def owner_of_another(root: int) -> str | None:
 
 def _no_place(error: OSError, opened: int) -> GridwrightError:
     """The error of state that can be nowhere, with whose `.gridwright` is beside the data."""
-    what = f"there is no place for what is known of the repository: {error.strerror or error}"
+    what = f"there is no place for what is known of the repository: {reason_of(error)}"
     remedy = f"name a directory of your own with {VARIABLE}"
     if owner := owner_of_another(opened):
         what += f"; beside the data {RESERVED} belongs to {owner}"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.refusals import reason_of
 
 REMEDY = "remove that file: the next command makes it anew from manifest and files"
 KNOWN = "what is known of the repository"
@@ -66,7 +67,9 @@ def state_failure(
         why, mend = _REASONS[kind]
         return environment_error(f"{what} cannot be kept, {why}: {error}", where=str(file), remedy=mend)
     if number is not None:
-        return environment_error(f"{what} cannot be kept: {error}", where=str(file), remedy=_AGAIN)
+        return environment_error(
+            f"{what} cannot be kept: {reason_of(error, named=True)}", where=str(file), remedy=_AGAIN
+        )
     return damaged(file, str(error), remedy, what)
 
 

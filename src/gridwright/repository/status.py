@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -15,12 +16,13 @@ from gridwright.repository.changelog.standing import ChangelogStanding, standing
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.contents import CONTENTS
 from gridwright.repository.copytool.serving_lock import ServingAgent, serving_agent
-from gridwright.repository.counted_names import CountedNames, counted_files, told_failed
-from gridwright.repository.deletion_limit import refusals
+from gridwright.repository.counted_names import CountedNames, last_failed_export
+from gridwright.repository.deletions import refusals
 from gridwright.repository.forecast import TransferForecast, TransferLimit, restore_forecast
 from gridwright.repository.gone import (
     ELSEWHERE,
     LOST,
+    NO_MORE,
     all_were_there,
     gone_files,
     gone_names,
@@ -30,23 +32,27 @@ from gridwright.repository.gone import (
     there,
     without_object,
 )
-from gridwright.repository.knowledge import learn
+from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import list_bucket
+from gridwright.repository.manifest_sync import learn
+from gridwright.repository.publishing import KnownLibrary, known_libraries
 from gridwright.repository.rates import best_limits
 from gridwright.repository.references import StateError, read_state
 from gridwright.repository.scan import Action, MetFiles, find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport
-from gridwright.repository.store import StoreError
+from gridwright.repository.store import UNREADABLE, StoreError
 from gridwright.repository.trash import trashed
-from gridwright.units import format_bytes
+from gridwright.units import counted, format_bytes, format_duration
 
 RECOVERY_POINT_MISSED = "recovery-point-missed"
 """The finding that changes are older than they may be without an object."""
 OBJECTS_GONE = "objects-gone"
 """The finding that files have no object any more."""
+ONLY_COPIES_GONE = "only-copies-gone"
+"""The finding that contents were in the bucket alone, and are gone from there."""
 
-
+_CHANGED = (Action.SEND, Action.ATTRIBUTES)
 _LATE_NS = 10 * 10**9
 """A busy server renews the Date of its answers so late: objects as young as that are asked for."""
 
@@ -58,6 +64,8 @@ class RepositoryStatus:
     repository: str
     bucket_url: str
     directory: str
+    words: str = ""
+    """What names it in a command; empty where its name does."""
     objects: int = 0
     object_bytes: int = 0
     files: int = 0
@@ -75,6 +83,8 @@ class RepositoryStatus:
     changed_files: int = 0
     """New or changed since they were exported."""
     changed_bytes: int = 0
+    changed_on_both: int = 0
+    """Of changed files, those whose objects are others than were known, too: no export sends these."""
     gone_files: int = 0
     """Whose objects are still there."""
     changed_objects: int = 0
@@ -110,39 +120,57 @@ class RepositoryStatus:
     left_behind: str = ""
     """What the last export of all could not send, and where most of it lies; empty for nothing."""
     failed: CountedNames = field(default_factory=CountedNames)
+    libraries: list[KnownLibrary] = field(default_factory=list)
+    """Those that have exported to the bucket, this one first."""
     notes: list[str] = field(default_factory=list)
     """What lies aside since a release was killed, and what is never exported."""
     silence: Collection[str] = ()
     """Names of findings that the spec silences."""
+    has_timer: bool = False
 
     @property
     def is_well(self) -> bool:
         """Whether nothing is missed, refused or lost."""
-        return self.finding is None and not self.refused and not self.lost_names
+        return not self.findings and not self.refused
 
     @property
     def finding(self) -> Finding | None:
-        """The recovery point that is required and missed, else objects that are gone, or None."""
-        return next((each for each in self._findings() if each.name not in self.silence), None)
+        """The gravest of the findings, or None."""
+        return next(iter(self.findings), None)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Only copies that are gone, a recovery point that is required and missed, objects that are gone."""
+        return [each for each in self._findings() if each.name not in self.silence]
 
     def _findings(self) -> Iterator[Finding]:
+        if self.lost_names:
+            yield Finding(
+                "error",
+                ONLY_COPIES_GONE,
+                f"repository {self.repository}: {counted(self.lost_names, 'file')}, in the bucket alone, "
+                "lost the object: somebody has deleted it there",
+                "Bring them back to the bucket, from older versions or a backup; the notes name them. Where "
+                f"nobody needs them, run gridwright repo import {self._named} --names --deletions "
+                f"--delete-up-to {self.lost_names}, which forgets them",
+            )
         required_s, age_s = self.required_s, self.unprotected_s
         if required_s is not None and (age_s is None or age_s > required_s):
-            now = "that is not known" if age_s is None else f"it is {age_s:.0f} s"
+            now = "that is not known" if age_s is None else f"it is {format_duration(age_s)}"
             if self.last_export is None:
                 now = "this library was never exported as a whole"
             yield Finding(
                 "warning",
                 RECOVERY_POINT_MISSED,
-                f"repository {self.repository}: no change may be older than {required_s:.0f} s without an "
-                f"object, and {now}; {'; '.join(self._differences())}",
+                f"repository {self.repository}: no change may be older than {format_duration(required_s)} "
+                f"without an object, and {now}; {'; '.join(self._differences())}",
                 "\n  ".join(self._remedies()),
             )
         if self.gone_objects:
             yield Finding(
                 "warning",
                 OBJECTS_GONE,
-                f"repository {self.repository}: {counted_files(self.gone_objects)}, unchanged here, lost "
+                f"repository {self.repository}: {counted(self.gone_objects, 'file')}, unchanged here, lost "
                 "the object: somebody has deleted it in the bucket",
                 self._again,
             )
@@ -150,7 +178,8 @@ class RepositoryStatus:
     def _differences(self) -> Iterator[str]:
         """What makes the recovery point."""
         if self.changed_files:
-            yield f"{self.changed_files} files and directories differ"
+            both = f" ({self.changed_on_both} of them, and the objects, too)" * bool(self.changed_on_both)
+            yield f"changed files and directories: {self.changed_files}{both}"
         if self.left_behind:
             yield self.left_behind
         if self.unknown_files:
@@ -161,33 +190,46 @@ class RepositoryStatus:
             yield f"files whose objects were overwritten: {self.overwritten_objects}"
 
     def _remedies(self) -> Iterator[str]:
-        if self.changed_files or self.unknown_files:
+        if self.changed_files > self.changed_on_both or self.unknown_files:
+            why = ", which names what cannot be sent" * bool(self.left_behind)
+            if self.has_timer:
+                unit = f"gridwright-export-{self.repository}"
+                why += f", and look why its timer did not: journalctl -u {unit}"
+            yield f"Run gridwright repo export {self._named}{why}"
+        if self.changed_on_both:
             yield (
-                f"Run gridwright repo export {self.repository}, and look why its timer did not: "
-                f"journalctl -u gridwright-export-{self.repository}"
+                "Choose a side for what was changed on both: gridwright repo export "
+                f"{self._named} --prefer files sends files, gridwright repo import {self._named} --prefer "
+                "objects takes objects; a path after the name chooses for that alone"
             )
         if self.gone_objects:
             yield self._again
         if self.overwritten_objects:
-            yield f"Run gridwright repo import {self.repository}, which takes what was written in the bucket"
+            yield f"Run gridwright repo import {self._named}, which takes what was written in the bucket"
+
+    @property
+    def _named(self) -> str:
+        return self.words or self.repository
 
     @property
     def _again(self) -> str:
         return (
-            f"Run gridwright repo export {self.repository} --prefer files, which sends files again whose "
-            f"objects are gone, or gridwright repo import {self.repository} --deletions, which moves them to "
+            f"Run gridwright repo export {self._named} --prefer files, which sends files again whose "
+            f"objects are gone, or gridwright repo import {self._named} --deletions, which moves them to "
             "the trash"
         )
 
     def document(self) -> dict[str, Any]:
         """The result for programs."""
         finding = self.finding
-        parts = ("failed", "nameless", "changelogs", "silence", "agent")
+        parts = ("words", "failed", "nameless", "changelogs", "silence", "has_timer", "agent", "libraries")
         names = [name for name in self.__slots__ if name not in parts]
         return {name: getattr(self, name) for name in names} | {
             "agent": None if self.agent is None else asdict(self.agent),
             "changelogs": [asdict(each) for each in self.changelogs],
+            "libraries": [asdict(each) for each in self.libraries],
             "finding": None if finding is None else asdict(finding),
+            "findings": [asdict(each) for each in self.findings],
             "problems": self.failed.document(),
             "failed": self.failed.counts(),
             "nameless": self.nameless.counts() | {"first": self.nameless.document()},
@@ -199,8 +241,10 @@ class RepositoryStatus:
         if self.last_export is not None:
             when = datetime.fromtimestamp(self.last_export, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         besides = f", but for {self.nameless.words} that no object can have" * bool(self.nameless.count)
-        wanted = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
-        point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
+        wanted = (
+            "" if self.required_s is None else f", and {format_duration(self.required_s)} at most is required"
+        )
+        point = "unknown" if self.unprotected_s is None else format_duration(self.unprotected_s)
         lines = [
             f"{self.repository}: {self.directory} and {self.bucket_url}",
             f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
@@ -219,8 +263,12 @@ class RepositoryStatus:
         ]
         if self.lost_names:
             lines.insert(4, f"  only copies gone     {self.lost_names} ({format_bytes(self.lost_bytes)})")
+        if self.changed_on_both:
+            at_changed = next(number for number, line in enumerate(lines) if line.startswith("  files gone"))
+            lines.insert(at_changed, f"  changed on both      {self.changed_on_both}, which no export sends")
         if self.agent is not None:
             lines.append(f"  agent of this node: {self.agent.text()}")
+        lines += [f"  library {each.text()}" for each in self.libraries]
         lines += [f"  changelog of {each.text()}" for each in self.changelogs]
         if self.changelog_trouble:
             lines.append(f"  exports look at all files: {self.changelog_trouble}")
@@ -229,8 +277,7 @@ class RepositoryStatus:
             lines.append(f"  {self.left_behind}")
         lines += [f"  {each}" for each in self.failed.lines()]
         lines += [f"  {note}" for note in self.notes]
-        if self.finding is not None:
-            lines += [f"  {line}" for line in str(self.finding).splitlines()]
+        lines += [f"  {line}" for each in self.findings for line in str(each).splitlines()]
         return "\n".join(lines)
 
 
@@ -249,8 +296,8 @@ def restore_text(status: Restorable) -> str:
     """A full restore in one line."""
     seconds = f"{status.restore_s:.0f}" if status.restore_s >= 10 else f"{status.restore_s:.1f}"
     return (
-        f"at least {seconds} s, bound by {status.restore_bound_by}; {status.restore_requests} requests, "
-        f"{status.restore_usd:.2f} USD, and traffic"
+        f"at least {seconds} s, bound by {status.restore_bound_by}; "
+        f"{counted(status.restore_requests, 'request')}, {status.restore_usd:.2f} USD, and traffic"
     )
 
 
@@ -273,38 +320,99 @@ def repository_status(opened: OpenRepository, back: Sequence[TransferLimit] = ()
         settings.name,
         settings.bucket_url,
         str(settings.directory),
+        settings.words,
         required_s=settings.rpo_s,
         silence=settings.silence,
+        has_timer=settings.has_timer,
     )
     if settings.archive_id is not None:
         status.agent = serving_agent(settings.directory, settings.archive_id)
     if settings.changelog is not None:
         status.changelogs, status.changelog_trouble = standing_of(opened, settings.changelog)
-    report = RepositoryReport(settings.name, "status")
+    report = opened.report("status")
     learn(opened, report)
     list_bucket(opened)
     met = MetFiles()
     work = find_changes(opened, (), report, deletions=True, met=met)
     status.failed, status.nameless = report.failed, report.nameless
-    status.left_behind = told_failed(known)
+    status.left_behind = last_failed_export(known)
     status.refused = [f"the {what} refused: {why}" for what, why in refusals(known.fact)]
     status.files, status.file_bytes = met.count, met.bytes
-    changed = [work.get(action, (0, 0)) for action in (Action.SEND, Action.ATTRIBUTES)]
+    changed = [work.get(action, (0, 0)) for action in _CHANGED]
     status.changed_files, status.changed_bytes = sum(count for count, _ in changed), changed[0][1]
+    own_objects = _compare_with_objects(opened, status, report)
     _count_names(opened, status, report)
-    if known.is_empty() and status.changed_files:
+    if known.is_empty() and (status.changed_files or status.unknown_files):
         report.notes.append(
-            "nothing is known here yet of files or objects: gridwright repo export compares them"
+            "nothing is known here yet of files or objects: gridwright repo export NAME compares them"
         )
     status.notes = [*report.all_notes, *(f"trash: {each.text()}" for each in trashed(opened.below.root))]
     status.last_export = known.moment("exported")
+    status.libraries = known_libraries(known)
     ages = [*_ages_of_unknown(opened, status), *_ages_of_objects(opened, status)]
-    if status.changed_files:
+    status.changed_objects -= own_objects
+    if status.changed_files or own_objects:
         ages.append(_age(status.last_export))
     status.unprotected_s = None if None in ages else max((each for each in ages if each), default=0.0)
-    limits = [*back, *best_limits(known, CONTENTS)]
+    mean = status.object_bytes / max(1, status.objects)
+    limits = [*back, *best_limits(known, CONTENTS, mean)]
     foresee_restore(status, restore_forecast(status.object_bytes, status.objects, limits), limits)
     return status
+
+
+def _compare_with_objects(opened: OpenRepository, status: RepositoryStatus, report: RepositoryReport) -> int:
+    """Take from what is changed what may be what its object is; count what was changed on both sides.
+
+    So it is after an export that was killed: what it has sent is noted later. Returns how many objects are
+    so. A file that became a directory is gone.
+    """
+    known, count = opened.known, 0
+    begun = dict(known.begun())
+    for path, action, size, stamp in known.work() if known.count_listed()[0] else ():
+        if action not in _CHANGED or stamp is None:
+            continue
+        row, is_directory = known.get(path), stat.S_ISDIR(int(stamp.partition(b" ")[0]))
+        if row is not None and row.inode and is_directory and not row.attributes.is_directory:
+            status.gone_files += known.listed(row.key or "") is not None
+        may_be_same = _may_be_same(
+            opened, path, row, size, is_directory=is_directory, is_sent=begun.get(path) == stamp
+        )
+        if may_be_same:
+            count += row is None or not row.is_only_in_bucket
+            status.changed_files -= 1
+            status.changed_bytes -= size if action == Action.SEND else 0
+            status.unknown_files += not is_directory
+            status.unknown_bytes += size
+        elif may_be_same is False and not is_directory:
+            status.changed_on_both += 1
+            report.note_of("were changed here and in the bucket", path)
+    return count
+
+
+def _may_be_same(
+    opened: OpenRepository,
+    path: bytes,
+    row: KnownFile | None,
+    size: int,
+    *,
+    is_directory: bool,
+    is_sent: bool,
+) -> bool | None:
+    """Whether a changed file may be what its object is; None for no object, or the known one.
+
+    `is_sent` says that an export which did not end was about to send this very file.
+    """
+    try:
+        key = opened.keys.key_of(path, is_directory=is_directory) if path else opened.keys.start
+    except KeyRefusal:
+        return None
+    if row is not None and row.key is not None and row.attributes.is_directory == is_directory:
+        key = row.key
+    listed = opened.known.listed(key)
+    is_known = row is not None and row.key == key and not row.is_only_in_bucket
+    if listed is None or listed[1] == UNREADABLE or (is_known and row is not None and listed[1] == row.etag):
+        return None
+    return (is_sent or not is_known) and listed[0] == size
 
 
 def _age(moment: float | None) -> float | None:
@@ -314,7 +422,8 @@ def _age(moment: float | None) -> float | None:
 def _count_names(opened: OpenRepository, status: RepositoryStatus, report: RepositoryReport) -> None:
     """Count names only, without those whose objects are gone, too, which are named."""
     look_for_lost(opened)
-    count, size = opened.known.count(f"is_name_only <> 0 AND (inode <> 0) = ({there(opened.known)})")
+    are_names = f"is_name_only <> 0 AND (inode <> 0) = ({there(opened.known)})"
+    count, size = opened.known.count(f"{are_names} AND NOT ({NO_MORE})")
     for row in gone_names(opened):
         count, size = count - 1, size - row.size
         if is_elsewhere(opened, row):
@@ -332,7 +441,9 @@ def _ages_of_unknown(opened: OpenRepository, status: RepositoryStatus) -> Iterat
     library never exported may have been another one than its object for however long.
     """
     for path, action, row in opened.known.work_with_rows():
-        if action == Action.COMPARE and row is not None and not _is_loaded(opened, path, row):
+        if action != Action.COMPARE or row is None or row.attributes.is_directory:
+            continue
+        if not _is_loaded(opened, path, row):
             status.unknown_files += 1
             status.unknown_bytes += row.size if row.link_of is None else 0
             yield None if row.is_only_in_bucket else _age(status.last_export)
@@ -374,7 +485,7 @@ def _ages_of_objects(opened: OpenRepository, status: RepositoryStatus) -> Iterat
         if not is_known:
             status.changed_objects += 1
     # What is gone on both sides, as after an export of another machine, is nothing to be done.
-    status.gone_files = sum(1 for _ in gone_files(known))
+    status.gone_files += sum(1 for _ in gone_files(known))
     status.gone_objects = sum(1 for _ in without_object(known))
     if status.gone_objects:
         yield _age(all_were_there(known) or status.last_export)

@@ -5,6 +5,7 @@ Everything above speaks to `ObjectStore`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ class StoreFault(StrEnum):
     """Why a store did not do what was asked."""
 
     NOT_THERE = "not there"
+    NO_BUCKET = "no bucket"
     CHANGED = "changed"
     """Another object, or another version, is there than was asked for; or one where none should be."""
     FORBIDDEN = "forbidden"
@@ -41,7 +43,9 @@ class StoreFault(StrEnum):
 
 
 REMEDIES: Mapping[StoreFault, str] = {
-    StoreFault.NOT_THERE: "look whether somebody deleted it, or a life cycle rule expired it",
+    StoreFault.NOT_THERE: "see whether bucket and prefix are right, or whether somebody or a rule deleted it",
+    StoreFault.NO_BUCKET: "look at its name, at the endpoint and at whose credentials these are, or make the "
+    "bucket: no command does",
     StoreFault.CHANGED: "look who else writes to the bucket; the next export or import names both sides",
     StoreFault.FORBIDDEN: "look at the rights of these credentials, and at the policies of bucket and key",
     StoreFault.ARCHIVED: "restore it first: gridwright repo import --contents starts that with --restore",
@@ -91,6 +95,8 @@ class StoreError(GridwrightError):
         what = _WHAT[fault] + (f": {said}" if said else "") + (f" ({answer})" if answer else "")
         if remedy is None and fault is StoreFault.FORBIDDEN and operation in ACTIONS:
             remedy = f"allow these credentials {ACTIONS[operation]}; policies of bucket and key count, too"
+            if operation == "HeadObject" and not said:
+                remedy = f"look whether access key and secret are right: no HEAD is told why; then {remedy}"
         super().__init__(
             Problem(what=what, where=shown(url), remedy=remedy or REMEDIES[fault]),
             status=ExitStatus.ENVIRONMENT,
@@ -103,6 +109,7 @@ class StoreError(GridwrightError):
 
 _WHAT: Mapping[StoreFault, str] = {
     StoreFault.NOT_THERE: "the object is not there",
+    StoreFault.NO_BUCKET: "the bucket is not there",
     StoreFault.CHANGED: "the object is changed",
     StoreFault.FORBIDDEN: "access is forbidden",
     StoreFault.ARCHIVED: "the object is archived",
@@ -190,6 +197,10 @@ class StoreAbilities:
     sent_sum: SentSum = SentSum.NONE
     keeps_backslashes: bool = True
     """A key has the backslashes that were written; else it is another key than that of the file."""
+    says_crc64: bool = True
+    """What takes an object says its CRC-64/NVME; else it is asked for, with the object's other attributes."""
+    makes_directories: bool = False
+    """It has a directory, and no object of it, wherever something lies below one."""
 
 
 UNREADABLE = ""
@@ -249,10 +260,12 @@ class RequestCount:
     """Requests by kind, for prices and tests."""
 
     by_kind: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
-    def add(self, kind: str) -> None:
-        """Count one."""
-        self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
+    def add(self, kind: str, count: int = 1) -> None:
+        """Count so many; from any thread."""
+        with self._lock:
+            self.by_kind[kind] = self.by_kind.get(kind, 0) + count
 
 
 class ReadableStore(Protocol):
@@ -329,11 +342,11 @@ class ObjectStore(ReadableStore, Protocol):
         Raises StoreError, OSError.
         """
 
-    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
-        """Make an object of another one of the bucket, with these metadata; no content is moved.
+    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> Future[WrittenObject]:
+        """Make an object of another one of the bucket, with these metadata, in the background.
 
-        It is made where none is, or of itself while it is the known one. Raises an UNSUPPORTED where the
-        store would copy over any.
+        No content is moved. It is made where none is, or of itself while it is the known one. The future's
+        exception is an UNSUPPORTED where the store would copy over any.
         """
 
     def delete(self, key: str, etag: str | None = None) -> None:

@@ -19,14 +19,20 @@ from typing import Any
 
 from gridwright.beneath import DIRECTORY, Beneath, descriptor_path, make_private, open_own, remove_tree
 from gridwright.repository.below import is_there, same_times
-from gridwright.repository.counted_names import counted_files
 from gridwright.repository.keys import RESERVED, TRASH
-from gridwright.repository.reserved import IS_RENAMED, open_reserved, remove_reserved
+from gridwright.repository.reserved import (
+    IS_RENAMED,
+    ReservedUnusable,
+    open_reserved,
+    open_usable,
+    remove_reserved,
+)
 from gridwright.repository.walking import walk_below
-from gridwright.units import format_bytes
+from gridwright.units import counted, format_bytes
 
-_NOT_OURS = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ESTALE})
 _TIME = "%Y%m%dT%H%M%SZ"
+TRASHES = f"{RESERVED}/{TRASH}"
+"""Where they lie, below a repository's directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class TrashedFiles:
 
     def text(self) -> str:
         """For people."""
-        return f"{self.name}, {counted_files(self.count)} ({format_bytes(self.bytes)})"
+        return f"{self.name}, {counted(self.count, 'file')} ({format_bytes(self.bytes)})"
 
 
 @dataclass(slots=True)
@@ -55,7 +61,7 @@ class TrashReport:
     elsewhere: list[str] = field(default_factory=list)
     """What is `.gridwright` of this library, with trash, and was given another name."""
     of_another: str | None = None
-    """Whose `.gridwright` is where it is another user's, so that nothing of it is seen, and what helps."""
+    """Why nothing of the trash is seen: `.gridwright` is another user's, or no such directory; what helps."""
     removed: list[TrashedFiles] = field(default_factory=list)
     stayed: list[TrashedFiles] = field(default_factory=list)
     """What could not be removed."""
@@ -73,9 +79,7 @@ class TrashReport:
     def text(self) -> str:
         """The result for people."""
         looks = self.is_dry_run
-        lines = [
-            f"{self.repository}: trash, below {RESERVED}/{TRASH}" + ", a dry run: nothing was changed" * looks
-        ]
+        lines = [f"{self.repository}: trash, below {TRASHES}" + ", a dry run: nothing was changed" * looks]
         lines += [f"  {'would be ' * looks}removed: {each.text()}" for each in self.removed]
         lines += [f"  could not be removed: {each.text()}" for each in self.stayed]
         lines += [f"  {each.text()}" for each in self.there]
@@ -97,7 +101,7 @@ class Trash:
     @property
     def place(self) -> str:
         """Where it is, below the repository's directory."""
-        return f"{RESERVED}/{TRASH}/{self._name}"
+        return f"{TRASHES}/{self._name}"
 
     def take(self, directory: int, name: bytes, path: bytes) -> tuple[int, bytes]:
         """Move what has a name in an open directory here, where its path says; its directory, open, and name.
@@ -106,7 +110,11 @@ class Trash:
         where the place belongs to somebody else.
         """
         for number in range(1000):
-            around, own = self._around(number, path)
+            try:
+                around, own = self._around(number, path)
+            except NotADirectoryError:
+                # A file that had the path of a directory lies there.
+                continue
             if not is_there(around, own):
                 try:
                     os.rename(name, own, src_dir_fd=directory, dst_dir_fd=around)
@@ -115,7 +123,7 @@ class Trash:
                     raise
                 return around, own
             os.close(around)
-        raise FileExistsError(f"{self.place} has too many files of this name")
+        raise FileExistsError(errno.EEXIST, f"{self.place} has too many files of this name")
 
     def _around(self, number: int, path: bytes) -> tuple[int, bytes]:
         """The open directory that a path has here; another one for each file that had the path before."""
@@ -135,7 +143,8 @@ class Trash:
         if number not in self._opened:
             trash = _opened_trash(self._root, make=True)
             try:
-                self._opened[number] = _own(trash, os.fsencode(self._numbered(number)), make=True)
+                _make_own(trash, self._numbered(number))
+                self._opened[number] = open_own(self._numbered(number), directory=trash)
             finally:
                 os.close(trash)
         return self._opened[number]
@@ -178,10 +187,8 @@ def trashed(root: int) -> Iterator[TrashedFiles]:
     """What lies in the trash that this user has made, the oldest first. Raises OSError."""
     try:
         trash = _opened_trash(root, make=False)
-    except OSError as error:
-        if error.errno in _NOT_OURS:
-            return
-        raise
+    except (FileNotFoundError, ReservedUnusable):
+        return
     try:
         for name in sorted(os.listdir(trash)):  # noqa: PTH208 - of a descriptor
             if (moment := _moment(name)) is None:
@@ -198,6 +205,17 @@ def trashed(root: int) -> Iterator[TrashedFiles]:
             yield TrashedFiles(name, moment, count, size)
     finally:
         os.close(trash)
+
+
+def why_unseen(root: int) -> str | None:
+    """Why what lies in the trash is not seen, and what helps; None where it is. Raises OSError."""
+    try:
+        os.close(_opened_trash(root, make=False))
+    except FileNotFoundError:
+        pass
+    except ReservedUnusable as error:
+        return error.strerror
+    return None
 
 
 def empty_trash(
@@ -244,14 +262,16 @@ def _moment(name: str) -> float | None:
 def _opened_trash(root: int, *, make: bool) -> int:
     own = open_reserved(root, make=make)
     try:
-        return _own(own, TRASH.encode(), make=make)
+        if make:
+            _make_own(own, TRASH)
+        return open_usable(own, TRASH, TRASHES)
     finally:
         os.close(own)
 
 
-def _own(directory: int, name: bytes, *, make: bool) -> int:
-    """An open directory that nobody else can write; with `make`, made where it is not. Raises OSError."""
-    if make and not is_there(directory, name):
+def _make_own(directory: int, name: str) -> None:
+    """Make a directory that nobody else can write, where it is not. Raises OSError."""
+    own = os.fsencode(name)
+    if not is_there(directory, own):
         with suppress(FileExistsError), same_times(directory):
-            os.close(make_private(directory, name))
-    return open_own(name, directory=directory)
+            os.close(make_private(directory, own))

@@ -1,4 +1,4 @@
-"""What a killed command leaves: unfinished files, times of directories, and objects that no row tells of.
+"""What a killed command leaves: unfinished files, a step in a directory, and objects that no row tells of.
 
 An export has on disk what it is about to send, some thousand names at once, and what each file was then. An
 object that says the same of its file is what was sent. Where the file was edited or removed since, that is
@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from gridwright.beneath import Beneath
 from gridwright.repository.admission import Admission, row_of_head
-from gridwright.repository.below import is_own_part
+from gridwright.repository.below import StepJournal, is_own_part, path_of, same_times
 from gridwright.repository.comparing import has_attributes
 from gridwright.repository.file_clock import UNKNOWN
 from gridwright.repository.keys import KeyRefusal
@@ -26,23 +26,56 @@ from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectHead, StoreError
 from gridwright.repository.walking import parts_below
+from gridwright.trusted import open_file
 
 _FACT = "unfinished"
 _AT_ONCE = 128
+_STEP_NS = 2 * 10**9
+"""How long a step takes, and how far clocks of a shared file system may differ."""
 
 
 @contextmanager
-def finishing(opened: OpenRepository) -> Iterator[bool]:
-    """Note that an import is under way, until it ends, and tidy up after one that was killed.
-
-    Gives whether there was one: then times of directories are those that are known, not those of now.
-    """
-    was_killed = opened.known.fact(_FACT) == "1"
-    if was_killed:
+def finishing(opened: OpenRepository) -> Iterator[None]:
+    """Note that an import is under way, until it ends, and tidy up after one that was killed."""
+    end_step(opened)
+    if opened.known.fact(_FACT) == "1":
         sweep(opened.below)
     opened.known.set_fact(_FACT, "1")
-    yield was_killed
+    with _opened_journal(opened) as journal:
+        StepJournal.under_way = journal
+        try:
+            yield
+        finally:
+            StepJournal.under_way = None
     opened.known.set_fact(_FACT, "0")
+
+
+@contextmanager
+def _opened_journal(opened: OpenRepository) -> Iterator[StepJournal]:
+    name = f"{opened.known.file.name}-step"
+    descriptor = open_file(opened.known.state.made, name, os.O_RDWR | os.O_CREAT)
+    try:
+        yield StepJournal(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def end_step(opened: OpenRepository) -> None:
+    """Give the directory its times back in which an import was killed, if nobody changed it since."""
+    if opened.known.looks or opened.known.fact(_FACT) != "1":
+        return
+    with _opened_journal(opened) as journal, suppress(OSError):
+        if (left := journal.left()) is None:
+            return
+        (device, inode, *times, moment_ns), path = left
+        root, directory = path_of(opened.below.root), opened.below.root
+        if path.startswith(root + b"/"):
+            directory = opened.below.parent(path[len(root) + 1 :] + b"/.")[0]
+        status = os.fstat(directory)
+        is_same = (status.st_dev, status.st_ino) == (device, inode)
+        if is_same and status.st_mtime_ns < moment_ns + _STEP_NS:
+            os.utime(directory, ns=(times[0], times[1]))
+        journal.end()
 
 
 def sweep(below: Beneath) -> None:
@@ -50,20 +83,13 @@ def sweep(below: Beneath) -> None:
     for each in reversed(parts_below(below.root, is_own_part)):
         with suppress(OSError):
             directory, name = below.parent(each.path)
-            if stat.S_ISDIR(each.st_mode):
-                # A user may have given the name to a directory of others: only an empty one is removed.
-                os.rmdir(name, dir_fd=directory)
-            else:
-                os.unlink(name, dir_fd=directory)
+            with same_times(directory):
+                if stat.S_ISDIR(each.st_mode):
+                    # A user may have given the name to a directory of others: only an empty one is removed.
+                    os.rmdir(name, dir_fd=directory)
+                else:
+                    os.unlink(name, dir_fd=directory)
     below.refresh()
-
-
-def set_times_back(opened: OpenRepository) -> None:
-    """Give directories the times that are known of them: names in them were replaced, which is no change."""
-    for row in opened.known.rows(f"mode & {stat.S_IFMT(0o177777)} = {stat.S_IFDIR}", order="path DESC"):
-        with suppress(OSError):
-            directory = opened.below.parent(row.path + b"/.")[0] if row.path else opened.below.root
-            os.utime(directory, ns=(row.atime_ns, row.mtime_ns))
 
 
 def take_sent(opened: OpenRepository, report: RepositoryReport) -> None:
@@ -108,7 +134,7 @@ def _key(opened: OpenRepository, path: bytes, stamp: bytes) -> str:
 def _take_one(
     opened: OpenRepository, report: RepositoryReport, path: bytes, stamp: bytes, asked: Future[ObjectHead]
 ) -> None:
-    mode, uid, gid, mtime_ns, size, inode = map(int, stamp.split())
+    mode, uid, gid, mtime_ns, size, inode, *_ = map(int, stamp.split())
     try:
         head = asked.result()
         entry, row = head.entry, opened.known.get(path)

@@ -8,8 +8,7 @@ from typing import Any
 
 from gridwright.repository.ages import UseOfFiles
 from gridwright.repository.class_costs import ClassCost
-from gridwright.repository.counted_names import counted_files
-from gridwright.units import format_bytes
+from gridwright.units import counted, format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,14 @@ class UseReport:
     def text(self) -> str:
         """The result for people."""
         lines = [
-            f"{self.repository}: {self.directory}, {counted_files(self.use.files)} "
+            f"{self.repository}: {self.directory}, {counted(self.use.files, 'file')} "
             f"({format_bytes(self.use.bytes)})"
         ]
         within = "  last used within "
         for each in self.use.classes:
             head = f"{within}{each.within}" if each.within != "longer ago" else "  last used longer ago"
             lines.append(
-                f"{head:<28} {self._share(each.bytes):6.1%}  {counted_files(each.files)} "
+                f"{head:<28} {self._share(each.bytes):6.1%}  {counted(each.files, 'file')} "
                 f"({format_bytes(each.bytes)})"
             )
         lines.append(f"  objects a month, at prices of {self.region}:")

@@ -15,22 +15,31 @@ from functools import partial
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import FileSide, file_side
 from gridwright.repository.content import crc64_of, is_same_content, open_for_reading
-from gridwright.repository.file_clock import is_kept_as
-from gridwright.repository.gone import ELSEWHERE, GONE, GONE_DIRECTORY, LOST, is_absent, is_elsewhere
-from gridwright.repository.knowledge import learn
+from gridwright.repository.file_clock import is_stored_as
+from gridwright.repository.gone import (
+    ELSEWHERE,
+    GONE,
+    GONE_DIRECTORY,
+    LOST,
+    is_absent,
+    is_elsewhere,
+    is_given_up,
+)
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.scan import scan
+from gridwright.repository.listed import BOTH_CHANGED
+from gridwright.repository.manifest_sync import learn
+from gridwright.repository.scan import Action, action_for, scan
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
 
 MOST_AT_ONCE = 128
 HERE_ALONE = "here alone"
-NO_OBJECT = "it has no object: gridwright repo export sends it"
+NO_OBJECT = "it has no object: gridwright repo export NAME sends it"
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PendingHead:
     row: KnownFile
     future: Future[ObjectHead]
 
@@ -41,7 +50,7 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
     Which objects have checksums that tell is known only when they are asked for; a note says what reading
     all others would move at most.
     """
-    report = RepositoryReport(opened.settings.name, "verify", is_dry_run=True)
+    report = opened.report("verify", is_dry_run=True)
     learn(opened, report)
     name_unknown(opened, report, paths)
     for row in opened.known.rows("key IS NOT NULL"):
@@ -52,10 +61,11 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
                 "looked at, in the bucket alone" if not row.inode else "looked at, names only", row.size
             )
         else:
-            report.add("compared", row.size)
-        report.requests["head"] = report.requests.get("head", 0) + 1
+            report.add("compared", row.size, row.mode)
+        opened.store.requests.add("head")
         if row.attributes.is_link:
-            report.requests["get"] = report.requests.get("get", 0) + 1
+            opened.store.requests.add("get")
+    report.requests = dict(opened.store.requests.by_kind)
     most = format_bytes(report.count("compared").bytes)
     report.notes.append(f"files are read; so are objects whose checksums do not tell, {most} at most")
     return report
@@ -66,15 +76,15 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
 
     Files that were changed since are counted, not compared; those that have no object are problems.
     """
-    report = RepositoryReport(opened.settings.name, "verify")
+    report = opened.report("verify")
     begun = time.time()
     learn(opened, report)
-    arrived: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+    arrived: queue.SimpleQueue[_PendingHead] = queue.SimpleQueue()
     under_way = 0
     for row in opened.known.rows("key IS NOT NULL"):
         if not is_chosen(row.path, paths):
             continue
-        asked = _Asked(row, opened.store.head(row.key or ""))
+        asked = _PendingHead(row, opened.store.head(row.key or ""))
         under_way += 1
         asked.future.add_done_callback(partial(_arrive, arrived, asked))
         while under_way >= MOST_AT_ONCE:
@@ -97,11 +107,11 @@ def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: Reposit
             report.problem(path, NO_OBJECT)
 
 
-def _arrive(arrived: queue.SimpleQueue[_Asked], asked: _Asked, _: Future[ObjectHead]) -> None:
+def _arrive(arrived: queue.SimpleQueue[_PendingHead], asked: _PendingHead, _: Future[ObjectHead]) -> None:
     arrived.put(asked)
 
 
-def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) -> None:
+def _compare(opened: OpenRepository, asked: _PendingHead, report: RepositoryReport) -> None:
     row = asked.row
     try:
         head = asked.future.result()
@@ -110,10 +120,12 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
             report.problem(row.path, "the object is there, and the file is gone")
             return
         if head.entry.etag != row.etag:
-            report.problem(row.path, "the object was changed since the last export or import")
+            are_both = status is not None and action_for(status, row) in (Action.SEND, Action.ATTRIBUTES)
+            one = "the object was changed since the last export or import"
+            report.problem(row.path, BOTH_CHANGED if are_both else one)
             return
         if status is None:
-            report.add("in the bucket alone", row.size)
+            report.add("in the bucket alone", row.size, row.mode)
             return
         if not stat.S_ISREG(status.st_mode):
             _compare_small(opened, row, status, head, report)
@@ -121,7 +133,7 @@ def _compare(opened: OpenRepository, asked: _Asked, report: RepositoryReport) ->
         # Elsewhere a file that is here is somebody's, whatever its size is.
         if row.is_name_only and row.inode:
             if head.entry.size == status.st_size:
-                report.add("names only, of the right size", row.size)
+                report.add("names only, of the right size", row.size, row.mode)
             else:
                 report.problem(row.path, "a name only, and its object has another size")
             return
@@ -141,8 +153,8 @@ def _note_gone(opened: OpenRepository, row: KnownFile, report: RepositoryReport)
     """Name what has no object, unless it was somebody's wish that it has neither that nor a file."""
     if not is_absent(opened, row.path):
         report.problem(row.path, GONE_DIRECTORY if row.attributes.is_directory else GONE)
-    elif not row.is_only_in_bucket:
-        report.add("gone from here and from the bucket", row.size)
+    elif not row.is_only_in_bucket or is_given_up(opened.known, row):
+        report.add("gone from here and from the bucket", row.size, row.mode)
     elif is_elsewhere(opened, row):
         report.note_of(ELSEWHERE, row.path)
     else:
@@ -153,7 +165,7 @@ def _compare_small(
     opened: OpenRepository, row: KnownFile, status: os.stat_result, head: ObjectHead, report: RepositoryReport
 ) -> None:
     if stat.S_IFMT(status.st_mode) != stat.S_IFMT(row.mode):
-        report.add("changed since the last export")
+        report.add("changed since the last export", mode=status.st_mode)
         return
     if stat.S_ISLNK(status.st_mode):
         directory, name = opened.below.parent(row.path)
@@ -163,7 +175,7 @@ def _compare_small(
     elif head.entry.size:
         report.problem(row.path, "its object has content, which no directory can have")
         return
-    report.add("equal", row.size)
+    report.add("equal", row.size, row.mode)
 
 
 def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, report: RepositoryReport) -> None:
@@ -171,15 +183,15 @@ def _compare_file(opened: OpenRepository, row: KnownFile, head: ObjectHead, repo
     descriptor = open_for_reading(name, directory)
     try:
         status = os.fstat(descriptor)
-        if status.st_size != row.size or not is_kept_as(row.mtime_ns, status.st_mtime_ns):
+        if status.st_size != row.size or not is_stored_as(row.mtime_ns, status.st_mtime_ns):
             report.add("changed since the last export", status.st_size)
             return
         same = is_same_content(descriptor, head)
         if same is None:
             same = _read_both(opened, row, descriptor)
-            report.add("read from the store, since its checksums do not tell", row.size)
+            report.add("read from the store, since its checksums do not tell", row.size, row.mode)
         if same:
-            report.add("equal", row.size)
+            report.add("equal", row.size, row.mode)
         elif file_side(opened, row.path, os.fstat(descriptor), row) is FileSide.CHANGED:
             report.problem(row.path, "the contents differ, and the file has the size and time of its object")
         else:

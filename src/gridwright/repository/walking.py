@@ -16,7 +16,7 @@ from gridwright.repository.below import PART, is_part
 from gridwright.repository.keys import RESERVED
 from gridwright.repository.reserved import IS_RENAMED, is_reserved, may_be_reserved
 
-__all__ = ["FileStatus", "TreeWalk", "UnreadDirectory", "WalkedFile", "is_kept", "is_own", "walk_below"]
+__all__ = ["FileStatus", "TreeWalk", "UnreadDirectory", "WalkedFile", "is_own", "is_storable", "walk_below"]
 
 FileStatus: TypeAlias = os.stat_result | WalkedFile
 """What `os.stat` says of a file, and what the native walk does, under the same names."""
@@ -149,6 +149,6 @@ def is_own(path: bytes) -> bool:
     return names[0] == _OWN or any(map(is_part, names))
 
 
-def is_kept(mode: int) -> bool:
+def is_storable(mode: int) -> bool:
     """Whether a mode is that of what objects are made of: files, directories and symbolic links."""
     return stat.S_IFMT(mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)

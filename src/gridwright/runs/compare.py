@@ -73,7 +73,7 @@ def _compare_workloads(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
         for figure, value in _LAUNCH_FIGURES.items():
             # Of each repeat its launches.
             own = [[_known(map(value, each)) for each in side.get(name, [])] for side in sides]
-            one, other = ([fmean(each) for each in repeats if each] for repeats in own)
+            one, other = ([fmean(repeat) for repeat in repeats if repeat] for repeats in own)
             if not one and not other:
                 continue
             noise = _noise((_error([*chain(*own[0])]), _error([*chain(*own[1])])))
@@ -89,10 +89,10 @@ def _repeats(run: LoadedRun) -> list[Repeat]:
     if run.workload is None:
         return []
     launches = run.workload.launches
-    found = repeats_of(launches, max(Counter(each.repeat for each in launches).values(), default=0))
-    if len(found) < 2:
-        return found
-    return counting_repeats(found, allow_disturbed=run.workload.allow_disturbed)
+    repeats = repeats_of(launches, max(Counter(launch.repeat for launch in launches).values(), default=0))
+    if len(repeats) < 2:
+        return repeats
+    return counting_repeats(repeats, allow_disturbed=run.workload.allow_disturbed)
 
 
 def _launches(repeats: Sequence[Repeat]) -> dict[str, list[list[LaunchRecord]]]:
@@ -144,15 +144,15 @@ _RATES = frozenset({"rate_last_bytes_per_s", "per_core_bytes_per_s"})
 
 def _phases(run: LoadedRun) -> dict[tuple[str, str], list[PhaseRecord]]:
     """The repeats of each phase that count, or its last one; a sweep has several."""
-    found: dict[tuple[str, str], list[PhaseRecord]] = {}
+    phases: dict[tuple[str, str], list[PhaseRecord]] = {}
     for library in run.iotest.libraries if run.iotest else []:
         for phase in library.phases:
             key = (library.library, phase.op)
             if phase.repeat is None:
-                found[key] = [phase]
+                phases[key] = [phase]
             elif counts(phase):
-                found.setdefault(key, []).append(phase)
-    return found
+                phases.setdefault(key, []).append(phase)
+    return phases
 
 
 def _spread(samples: Sequence[SampleRow]) -> dict[tuple[str, str], float]:

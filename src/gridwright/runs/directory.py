@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.atomic import write_atomically
 from gridwright.beneath import make_private, remove_tree
-from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
 from gridwright.refusals import refusal
 from gridwright.runs.host import host_facts, software_versions
 from gridwright.runs.iotest_events import (
@@ -42,6 +42,7 @@ from gridwright.runs.results import Results, results_of
 from gridwright.runs.samples import SampleRow, read_samples, with_node, write_samples
 from gridwright.runs.stream_sweep.file import load_sweep
 from gridwright.runs.stream_sweep.record import StreamSweepRecord
+from gridwright.runs.verdict import exit_status
 from gridwright.runs.workload_events import (
     WORKLOAD_EVENTS,
     AgentAlive,
@@ -171,6 +172,7 @@ class RunDirectory:
         self.record = self.record.model_copy(
             update={
                 "status": status,
+                "verdict": results.verdict,
                 "met": results.met,
                 "grade": graded.grade if graded else None,
                 "not_shown": (graded.not_shown or None) if graded else None,
@@ -198,6 +200,10 @@ class RunDirectory:
                 remedy="the journal holds what was measured: free space, then `gridwright runs show`",
             ) from error
         return results
+
+    def exit_status(self, ended: ExitStatus) -> ExitStatus:
+        """The exit status of the command that made this finished run; `ended` is how its processes ended."""
+        return exit_status(ended, self.record.verdict, self.record.findings)
 
 
 def read_event(line: Event, *, workload: bool) -> RunEvent | None:

@@ -34,7 +34,7 @@ class Events(Messages[T]):
         if issubclass(kind, Extensible):
             return self.typed(event)
         # What another release adds to a finding is not kept.
-        keys = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+        keys = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         return typed({key: value for key, value in event.items() if key in keys}, kind)
 
 

@@ -95,7 +95,7 @@ def _last(runs: Path, known: Sequence[Path]) -> Path:
 
 
 def _of_others(runs: Path, known: Sequence[Path]) -> GridwrightError:
-    near = _nearest("", [each.name for each in known])
+    near = _nearest("", [path.name for path in known])
     return input_error(
         f"none of the runs here is yours ({owners_in_words(known)}), and `last` is the newest of your own",
         where=str(runs),

@@ -1,4 +1,4 @@
-"""Grades a run by what it can show: a quick look, or a proof of rates that last."""
+"""Grades a run by what it can show: a quick look, or a proof of sustained rates."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def _not_shown(short: list[str], falling: list[str]) -> str:
     if falling:
         why.append(f"The rate of {', '.join(falling)} still fell when a phase ended")
     return (
-        f"Not shown: rates that last, of {of}. {'. '.join(why)}. Longer phases (--seconds 10m), or "
+        f"Not shown: sustained rates, of {of}. {'. '.join(why)}. Longer phases (--seconds 10m), or "
         "gridwright iotest --until-steady, show it."
     )

@@ -16,20 +16,20 @@ _JUDGED = "the judgement stands as --allow-disturbed asks; it proves nothing abo
 _MOST = 3
 
 
-def worst(found: Iterable[Interference]) -> list[Interference]:
+def worst(interferences: Iterable[Interference]) -> list[Interference]:
     """One of each disturber, that with the largest share; other runs first, then the largest."""
     largest: dict[tuple[str, str, str | None, str | None], Interference] = {}
-    for each in found:
-        key = each.kind, each.name, each.user, each.node
+    for interference in interferences:
+        key = interference.kind, interference.name, interference.user, interference.node
         before = largest.get(key)
-        if before is None or (each.share or 0.0) > (before.share or 0.0):
-            largest[key] = each
+        if before is None or (interference.share or 0.0) > (before.share or 0.0):
+            largest[key] = interference
     return sorted(largest.values(), key=lambda each: (each.kind != "run", -(each.share or 0.0)))
 
 
-def in_words(found: Iterable[Interference], most: int = _MOST) -> str:
+def in_words(interferences: Iterable[Interference], most: int = _MOST) -> str:
     """The worst disturbers, at most so many, each with its node where there are several."""
-    each = worst(found)
+    each = worst(interferences)
     said = [f"on {one.node}, {one.text}" if one.node else one.text for one in each[:most]]
     if len(each) > most:
         said.append(f"{len(each) - most} more")
@@ -38,11 +38,11 @@ def in_words(found: Iterable[Interference], most: int = _MOST) -> str:
 
 def of_launches(launches: Sequence[LaunchRecord], most: int = _MOST) -> str:
     """How many launches were disturbed, and by whom, at most so many; empty if none was."""
-    disturbed = [each for each in launches if each.disturbances]
+    disturbed = [launch for launch in launches if launch.disturbances]
     if not disturbed:
         return ""
     was = "launch was" if len(launches) == 1 else f"launches {'was' if len(disturbed) == 1 else 'were'}"
-    said = in_words((one for each in disturbed for one in each.disturbances), most)
+    said = in_words((one for record in disturbed for one in record.disturbances), most)
     return f"{len(disturbed)} of {len(launches)} {was} disturbed: {said}"
 
 

@@ -25,12 +25,13 @@ from gridwright.runs.iotest_events import (
     RepeatBegun,
     SampleTaken,
 )
-from gridwright.runs.judge import counts, has_no_verdict, judge_library, judge_run, repeated_figures
+from gridwright.runs.judge import counts, judge_library, judge_run, repeated_figures
 from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
 from gridwright.runs.phase_record import ActualLayout, Op, PhaseRecord, RecordedNode, Status, Sweep
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord
 from gridwright.runs.repeats import LEAST_PAIRS, PairedContrast, paired
 from gridwright.runs.samples import SampleRow
+from gridwright.runs.verdict import has_no_verdict
 
 _ALIKE = "no difference: files had the same layout on both sides"
 
@@ -43,7 +44,7 @@ def compared(library: LibraryRecord) -> LayoutComparison | None:
     figures = _figures(library.phases, layouts.phases)
     if layouts.alike:
         # What differs then is chance, whatever the interval says.
-        figures = [replace(each, differs=False, verdict=_ALIKE) for each in figures]
+        figures = [replace(figure, differs=False, verdict=_ALIKE) for figure in figures]
     return replace(layouts, figures=figures)
 
 
@@ -87,7 +88,7 @@ def _figure(op: Op, own: Mapping[int, PhaseRecord], chosen: Mapping[int, PhaseRe
         if len(values) == len(both) and all(values):
             a.append(values[0])
             b.append(values[1])
-    told = paired(a, b)
+    contrast = paired(a, b)
     ratios = [second / first for first, second in zip(a, b, strict=True)]
     ran = len(own.keys() | chosen.keys())
     return LayoutFigure(
@@ -98,24 +99,24 @@ def _figure(op: Op, own: Mapping[int, PhaseRecord], chosen: Mapping[int, PhaseRe
         chosen=b,
         default_median=statistics.median(a) if a else None,
         chosen_median=statistics.median(b) if b else None,
-        ratio=told.ratio if told else None,
-        low=told.low if told else None,
-        high=told.high if told else None,
+        ratio=contrast.ratio if contrast else None,
+        low=contrast.low if contrast else None,
+        high=contrast.high if contrast else None,
         lowest=min(ratios, default=None),
         highest=max(ratios, default=None),
-        differs=told.differs if told else None,
-        least_change=told.least_change if told else None,
-        verdict=_verdict(len(a), ran, told),
+        differs=contrast.differs if contrast else None,
+        least_change=contrast.least_change if contrast else None,
+        verdict=_verdict(len(a), ran, contrast),
     )
 
 
-def _verdict(pairs: int, ran: int, told: PairedContrast | None) -> str:
-    if told is None:
+def _verdict(pairs: int, ran: int, contrast: PairedContrast | None) -> str:
+    if contrast is None:
         return f"nothing can be told: {pairs} of {ran} pairs count, and it takes {LEAST_PAIRS}"
-    if told.differs:
-        faster = "faster" if told.ratio > 1 else "slower"
-        return f"the chosen layout is {faster}: {told.ratio:.3g} times the default"
-    part = told.least_change * 100
+    if contrast.differs:
+        faster = "faster" if contrast.ratio > 1 else "slower"
+        return f"the chosen layout is {faster}: {contrast.ratio:.3g} times the default"
+    part = contrast.least_change * 100
     least = f"{part:.2g} %" if part < 10 else f"{part:.0f} %"
     told_by = f"{pairs} pairs could show; they would tell one of {least} four times out of five"
     return f"no difference that {told_by}"
@@ -150,8 +151,8 @@ class IotestReducer:
                 self.nodes = event.nodes
             case Finding() | Problem():
                 # What is wrong with a library is told in each repeat.
-                if (found := recorded_finding(event, failure="library-failed")) not in self.findings:
-                    self.findings.append(found)
+                if (record := recorded_finding(event, failure="library-failed")) not in self.findings:
+                    self.findings.append(record)
             case PhaseBegun():
                 self._open, self._moved = event, []
             case SampleTaken():
@@ -210,14 +211,14 @@ class IotestReducer:
         library = self.libraries[self._tested]
         return library.layouts.phases if self._chosen and library.layouts else library.phases
 
-    def _set_actual_layout(self, found: ActualLayout) -> None:
+    def _set_actual_layout(self, layout: ActualLayout) -> None:
         library = self.libraries[self._tested]
         if library.layouts is not None:
             layouts = library.layouts
             layouts = (
-                replace(layouts, chosen_found=found)
-                if found.chosen
-                else replace(layouts, default_found=found)
+                replace(layouts, chosen_found=layout)
+                if layout.chosen
+                else replace(layouts, default_found=layout)
             )
             self.libraries[self._tested] = replace(library, layouts=layouts)
 
@@ -231,7 +232,7 @@ class IotestReducer:
         for name, phase in found:
             ops.setdefault(name, []).append(phase.op)
         which = ", ".join(f"{' and '.join(dict.fromkeys(each))} of {name}" for name, each in ops.items())
-        said = in_words(each for _, phase in found for each in phase.disturbances)
+        said = in_words(interference for _, phase in found for interference in phase.disturbances)
         allowed = found[0][1].asked.allow_disturbed
         text = f"{len(found)} of {len(phases)} phases were disturbed, {which}: {said}"
         left_out = "" if allowed or self._repeat is None else "; those repeats do not count"

@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from typing import Literal
 
 from gridwright.runs.answers import all_met
-from gridwright.runs.phase_record import PhaseRecord, Status
-from gridwright.runs.records import FindingRecord, LibraryRecord
+from gridwright.runs.phase_record import PhaseRecord
+from gridwright.runs.records import LibraryRecord
 from gridwright.runs.repeats import RepeatedFigure, reaches, repeated
 
 JUDGED: tuple[Literal["write", "read"], ...] = ("write", "read")
 """The phases whose figures are held against a requirement."""
-WRONG_DATA = "wrong-data"
-"""The finding of bytes that are not those written."""
 
 
 def judge_library(library: LibraryRecord) -> bool | None:
@@ -51,11 +49,6 @@ def judge_run(libraries: Iterable[LibraryRecord]) -> bool | None:
     )
 
 
-def has_no_verdict(status: Status, findings: Iterable[FindingRecord]) -> bool:
-    """Whether a run failed: then nobody knows what it would have shown. Wrong data are a verdict."""
-    return status == "failed" and not any(finding.name == WRONG_DATA for finding in findings)
-
-
 def _answer(phases: list[PhaseRecord], required: float) -> bool | None:
     if any(phase.repeat is not None for phase in phases):
         return _answer_of_repeats(counting(phases), required)
@@ -89,9 +82,9 @@ def repeated_figures(phases: Iterable[PhaseRecord]) -> list[RepeatedFigure]:
         if phase.repeat is not None:
             of.setdefault(phase.op, []).append(phase)
     found = []
-    for op, each in of.items():
+    for op, records in of.items():
         figure = "ops_per_s" if op == "metadata" else "per_core_bytes_per_s"
-        values = [getattr(phase, figure) for phase in each if counts(phase)]
+        values = [getattr(phase, figure) for phase in records if counts(phase)]
         known = [value for value in values if value is not None]
-        found.append(repeated(figure, known, ran=len(each), of=op))
+        found.append(repeated(figure, known, ran=len(records), of=op))
     return found

@@ -148,7 +148,7 @@ class LaunchRecord(Extensible):
     job: str | None = None
     """Its job, as the scheduler names it; null where it was none."""
     submitted: float | None = None
-    """When its job was handed in (Unix time, of the machine that did)."""
+    """When its job was submitted (Unix time, of the machine that did)."""
     restarts: int = 0
     """How often it was started again, since its node was lost; all figures are of the last start."""
     lost_on: list[str] = field(default_factory=list)

@@ -38,7 +38,7 @@ def _columns() -> Iterator[tuple[str, str]]:
 
 def _scalars(record: type[Extensible]) -> Iterator[tuple[str, str]]:
     for name, kind in get_type_hints(record).items():
-        kinds = [each for each in get_args(kind) or (kind,) if each is not NoneType]
+        kinds = [arg for arg in get_args(kind) or (kind,) if arg is not NoneType]
         if get_origin(kind) not in (list, dict) and not is_dataclass(kinds[0]):
             # A word out of a few is a text, too.
             yield name.rstrip("_"), _ARROW.get(kinds[0], "string")

@@ -80,9 +80,9 @@ def run_owner(path: Path) -> int | None:
         return None
 
 
-def own_runs(found: Iterable[Path]) -> list[Path]:
+def own_runs(paths: Iterable[Path]) -> list[Path]:
     """Those that belong to who asks: where users share a place, anybody can lay out runs that look newer."""
-    return [path for path in found if run_owner(path) == os.geteuid()]
+    return [path for path in paths if run_owner(path) == os.geteuid()]
 
 
 def of_whom(owner: int) -> str:
@@ -90,9 +90,9 @@ def of_whom(owner: int) -> str:
     return "" if owner == os.geteuid() else f" of {user_name(owner)}"
 
 
-def owners_in_words(found: Iterable[Path]) -> str:
+def owners_in_words(paths: Iterable[Path]) -> str:
     """How many runs each user has, such as `2 of alice, 1 of bob`."""
-    counts = Counter(user_name(owner) for path in found if (owner := run_owner(path)) is not None)
+    counts = Counter(user_name(owner) for path in paths if (owner := run_owner(path)) is not None)
     return ", ".join(f"{count} of {name}" for name, count in counts.most_common())
 
 

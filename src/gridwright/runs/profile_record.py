@@ -37,13 +37,13 @@ def profiles_of(
     for launch in workload.launches:
         groups.setdefault(launch.test, []).append(launch)
     fits = has_totals if imported else _whole
-    usable = {test: [each for each in group if fits(each)] for test, group in groups.items()}
-    found = {
+    usable = {test: [record for record in group if fits(record)] for test, group in groups.items()}
+    profiles = {
         test: _estimated(group, rate) if imported else _profile(group)
         for test, group in usable.items()
         if group
     }
-    if not found:
+    if not profiles:
         raise GridwrightError(_nothing(workload))
     return (
         Profiles(
@@ -57,11 +57,11 @@ def profiles_of(
             host=run.host,
             software=run.software,
             launch_streams=_launch_streams(workload.launches, fits) if imported else None,
-            profiles=found,
+            profiles=profiles,
         ),
         [
             *_findings(workload, [test for test, group in usable.items() if not group]),
-            *(_of_estimates(found, rate) if imported else ()),
+            *(_of_estimates(profiles, rate) if imported else ()),
         ],
     )
 
@@ -99,7 +99,7 @@ def _launch_streams(
     ]
 
 
-def _of_estimates(found: Mapping[str, LaunchProfile], rate: float) -> Iterator[Finding]:
+def _of_estimates(profiles: Mapping[str, LaunchProfile], rate: float) -> Iterator[Finding]:
     """What the I/O of imported jobs rests on."""
     texts = {
         "estimated": f"nothing is counted of their I/O: the time in which they did not compute is taken for "
@@ -115,7 +115,7 @@ def _of_estimates(found: Mapping[str, LaunchProfile], rate: float) -> Iterator[F
         "waiting": "see whether they sleep, or wait for a licence or for each other",
     }
     for source, text in texts.items():
-        names = [test for test, profile in found.items() if profile.io == source]
+        names = [test for test, profile in profiles.items() if profile.io == source]
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             yield Finding(

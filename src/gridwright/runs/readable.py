@@ -22,7 +22,7 @@ def _readable(value: Any) -> Any:  # noqa: ANN401 - any message
         items = map(_readable, value)
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if is_dataclass(value) and not isinstance(value, type):
-        old = {each.name: getattr(value, each.name) for each in fields(value)}
+        old = {field.name: getattr(value, field.name) for field in fields(value)}
         new = {name: _readable(each) for name, each in old.items()}
         changed = {name: each for name, each in new.items() if each != old[name]}
         return replace(value, **changed) if changed else value

@@ -108,7 +108,10 @@ class RunRecord(Record):
     started: str
     finished: str | None = None
     status: Status
+    verdict: str | None = None
+    """Its kind; see `gridwright.runs.verdict`. Null before the run ends."""
     met: bool | None = None
+    """True where the verdict is met, false where it is missed, else null."""
     grade: Literal["quick look", "proof"] | None = None
     """How much it shows; see `gridwright.runs.grade`. Null where nothing was measured to its end."""
     not_shown: str | None = None

@@ -66,10 +66,10 @@ def look_at_run(path: Path, now: datetime) -> RunOnDisk:
 
 def runs_below(runs: Path, now: datetime) -> list[RunOnDisk]:
     """The runs of who asks in a directory, the newest first; those of the future are last, and stay."""
-    found = [look_at_run(path, now) for path in reversed(own_runs(run_directories(runs)))]
-    to_come = [each for each in found if _is_to_come(each, now)]
+    disks = [look_at_run(path, now) for path in reversed(own_runs(run_directories(runs)))]
+    to_come = [disk for disk in disks if _is_to_come(disk, now)]
     return [
-        *(each for each in found if each not in to_come),
+        *(disk for disk in disks if disk not in to_come),
         *(replace(each, kept=each.kept or _TO_COME) for each in to_come),
     ]
 

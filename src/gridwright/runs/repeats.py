@@ -92,7 +92,7 @@ def contrast(a: Sequence[float], b: Sequence[float]) -> Contrast | None:
     if max(len(a), len(b)) < 2 or not a or not b or min(*a, *b) <= 0:
         return None
     spreads = [statistics.stdev(map(math.log, each)) if len(each) > 1 else None for each in (a, b)]
-    known = next(each for each in spreads if each is not None)
+    known = next(spread for spread in spreads if spread is not None)
     numbers = [len(a), len(b)]
     errors = [
         _error(known if spread is None else spread, number)

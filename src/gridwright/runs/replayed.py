@@ -33,9 +33,9 @@ def replayed_jobs(profiles: Profiles, launches: Iterable[LaunchRecord]) -> list[
 
 
 def _job(test: str, job_s: float, group: list[LaunchRecord]) -> ReplayedJob:
-    whole = [each for each in group if each.ok and each.real_s is not None]
-    real = statistics.median(each.real_s or 0.0 for each in whole) if whole else None
-    cpu = [(each.user_s or 0.0) + (each.system_s or 0.0) for each in whole]
+    whole = [record for record in group if record.ok and record.real_s is not None]
+    real = statistics.median(record.real_s or 0.0 for record in whole) if whole else None
+    cpu = [(record.user_s or 0.0) + (record.system_s or 0.0) for record in whole]
     return ReplayedJob(
         test=test,
         launches=len(group),

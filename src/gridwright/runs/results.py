@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.runs.answers import all_met
 from gridwright.runs.grade import Graded, grade_of
 from gridwright.runs.iotest_record import IotestReducer
-from gridwright.runs.judge import has_no_verdict
 from gridwright.runs.phase_record import Status
 from gridwright.runs.readable import readable
 from gridwright.runs.records import FindingRecord, IotestRecord, NodeCheck
 from gridwright.runs.stream_sweep.file import SWEEP_FILE
+from gridwright.runs.verdict import VerdictKind, make_verdict, met_of
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.runs.workload_reducer import WorkloadReducer
 
@@ -27,13 +26,14 @@ class Results:
     status: Status = "complete"
 
     @property
+    def verdict(self) -> VerdictKind:
+        """The verdict on the run."""
+        return make_verdict(self.status, self.iotest, self.workload, self.checks)
+
+    @property
     def met(self) -> bool | None:
-        """Whether all requirements are met: False if a part says so, None if a part cannot say, or failed."""
-        if has_no_verdict(self.status, self.findings):
-            return None
-        parts = [part for part in (self.iotest, self.workload) if part is not None]
-        verdicts = [part.met for part in parts if part.requires_something or part.met is False]
-        return False if any(check.level == "error" for check in self.checks) else all_met(verdicts)
+        """Whether all that is required is met; None where nothing is, or it is open."""
+        return met_of(self.verdict)
 
     def graded(self, memory_bytes: int) -> Graded | None:
         """How much it shows; None for a run that did not end. `memory_bytes` is that of this machine."""
@@ -43,7 +43,7 @@ class Results:
     def findings(self) -> list[FindingRecord]:
         """Those of all parts."""
         parts = [part for part in (self.iotest, self.workload) if part is not None]
-        return [*self.checks, *(each for part in parts for each in part.findings)]
+        return [*self.checks, *(finding for part in parts for finding in part.findings)]
 
 
 def results_of(

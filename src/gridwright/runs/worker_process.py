@@ -60,7 +60,7 @@ class WorkerProcess:
         self.end = "its worker ended without a word"
         """Why there was no last event."""
         self.hangs = False
-        self._said_all = False
+        self._expects_end = False
         self._beaten = time.monotonic()
         self._command = list(elsewhere) or [sys.executable, "-P", "-m", module]
         self._request = request
@@ -94,14 +94,14 @@ class WorkerProcess:
         if kind is KeyboardInterrupt:
             # The user will not wait; the end of its input is the worker's order to tidy up.
             return
-        if self._wait(min(DONE_S, GRACE_S) if self._said_all else GRACE_S) is None:
+        if self._wait(min(DONE_S, GRACE_S) if self._expects_end else GRACE_S) is None:
             self._process.send_signal(signal.SIGKILL)
             # One that hangs in the kernel does not even die of this; it is left behind.
             self._wait(1.0)
 
-    def said_all(self) -> None:
+    def expect_end(self) -> None:
         """Note that its last event came: there is nothing left that it would have to tidy up."""
-        self._said_all = True
+        self._expects_end = True
 
     @staticmethod
     def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -60,7 +60,7 @@ def judge_workload(
 
     `wall_s` is from the first start to the last end; `concurrency` is how many launches ran on average.
     """
-    whole = [each for each in launches if each.ok]
+    whole = [launch for launch in launches if launch.ok]
     return [*judge_own(needs, whole, wall_s), *judge_libraries(needs, whole, concurrency)]
 
 
@@ -81,7 +81,7 @@ def judge_own(
 
 def met_by(requirements: Sequence[JudgedRequirement]) -> bool | None:
     """Whether all requirements are met; None if there is none, or one is open."""
-    return all_met(each.met for each in requirements)
+    return all_met(requirement.met for requirement in requirements)
 
 
 def ratio_of(launches: Iterable[LaunchRecord]) -> float | None:
@@ -91,9 +91,9 @@ def ratio_of(launches: Iterable[LaunchRecord]) -> float | None:
     in the sums. A launch on several cores counts as 1 at most: it would make up for others that wait.
     """
     return judged_ratio(
-        ((each.user_s or 0.0) + (each.system_s or 0.0), each.real_s)
-        for each in launches
-        if each.real_s and each.user_s is not None
+        ((launch.user_s or 0.0) + (launch.system_s or 0.0), launch.real_s)
+        for launch in launches
+        if launch.real_s and launch.user_s is not None
     )
 
 
@@ -120,12 +120,12 @@ def judge_libraries(
     library is never judged too low. More launches than cores share what the cores are owed. One that
     delivered enough is not proven by that: nothing may have been asked of it.
     """
-    real_s = sum(each.real_s or 0.0 for each in launches)
+    real_s = sum(launch.real_s or 0.0 for launch in launches)
     crowded = needs.cores is not None and concurrency is not None and concurrency > needs.cores
     share_of_core = (needs.cores or 1) / (concurrency or 1.0) if crowded else 1.0
     found = []
     for library, required in needs.libraries.items():
-        traffic = [each.libraries[library] for each in launches if library in each.libraries]
+        traffic = [launch.libraries[library] for launch in launches if library in launch.libraries]
         waited_s = sum(each.read_wait_s + each.write_wait_s for each in traffic)
         if not real_s or waited_s < WAITED * real_s:
             continue

@@ -140,13 +140,13 @@ class WorkloadRecord(Record):
     @property
     def requires_something(self) -> bool:
         """Whether anything is required of it, so that it can be met."""
-        return any(each.figure != "bytes_per_s_per_core" for each in self.requirements)
+        return any(requirement.figure != "bytes_per_s_per_core" for requirement in self.requirements)
 
     @property
     def doubtful(self) -> bool:
         """Whether launches were disturbed, and may not be judged: of repeats, all but one at the most."""
-        disturbed = {each.repeat for each in self.launches if each.disturbed}
-        quiet = {each.repeat for each in self.launches} - disturbed
+        disturbed = {launch.repeat for launch in self.launches if launch.disturbed}
+        quiet = {launch.repeat for launch in self.launches} - disturbed
         return not self.allow_disturbed and bool(disturbed) and len(quiet) < 2
 
     @model_serializer(mode="wrap")

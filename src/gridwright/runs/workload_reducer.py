@@ -68,8 +68,8 @@ _NOTABLE = 0.05
 
 def causes(launches: Sequence[LaunchRecord]) -> dict[str, float]:
     """The real time of launches by cause, as fractions of it that add up to 1; empty if unknown."""
-    known = [each for each in launches if each.shares and each.real_s]
-    total = sum(each.real_s or 0.0 for each in known)
+    known = [record for record in launches if record.shares and record.real_s]
+    total = sum(record.real_s or 0.0 for record in known)
     found: dict[str, float] = {}
     for launch in known:
         for cause, share in launch.shares.items():
@@ -156,15 +156,15 @@ def _cpu(samples: Sequence[SampleRow]) -> dict[tuple[str | None, float | None], 
 
 
 def _node(name: str, launches: Sequence[LaunchRecord], cpu: Sequence[float] | None, lost: int) -> NodeSummary:
-    whole = [each for each in launches if each.ok]
+    whole = [launch for launch in launches if launch.ok]
     shares = causes(whole)
     real, user, system = (_workload_sum(whole, key) for key in ("real_s", "user_s", "system_s"))
-    ratios = [each.cpu_real_ratio for each in whole if each.cpu_real_ratio is not None]
+    ratios = [record.cpu_real_ratio for record in whole if record.cpu_real_ratio is not None]
     read, written = _workload_sum(whole, "read_bytes"), _workload_sum(whole, "written_bytes")
     return NodeSummary(
         node=name,
         launches=len(launches),
-        failed=sum(not each.ok for each in launches),
+        failed=sum(not launch.ok for launch in launches),
         real_s=real,
         user_s=user,
         system_s=system,
@@ -179,7 +179,7 @@ def _node(name: str, launches: Sequence[LaunchRecord], cpu: Sequence[float] | No
 
 
 def _workload_sum(launches: Sequence[LaunchRecord], key: str) -> float | None:
-    known = [value for each in launches if (value := getattr(each, key)) is not None]
+    known = [value for launch in launches if (value := getattr(launch, key)) is not None]
     return sum(known) if known else None
 
 
@@ -204,7 +204,7 @@ def between_launches(launches: Sequence[LaunchRecord]) -> Iterator[float]:
 
 
 def queued(launches: Sequence[LaunchRecord]) -> Iterator[float]:
-    """Seconds from handing in a launch's job to the start of the launch, where it was started once."""
+    """Seconds from submitting a launch's job to the start of the launch, where it was started once."""
     for launch in launches:
         if launch.submitted is not None and launch.started is not None and not launch.restarts:
             yield max(0.0, launch.started - launch.submitted)
@@ -225,11 +225,11 @@ def with_cached_reads(launches: Sequence[LaunchRecord], devices: Mapping[str, ob
     provide, so nothing is counted where a library has no device.
     """
     known = bool(devices) and all(
-        isinstance(each, Mapping) and each.get("device") is not None for each in devices.values()
+        isinstance(device, Mapping) and device.get("device") is not None for device in devices.values()
     )
     if not known:
         return list(launches)
-    return [replace(each, cached_read_bytes=_cached(each)) for each in launches]
+    return [replace(launch, cached_read_bytes=_cached(launch)) for launch in launches]
 
 
 def _cached(launch: LaunchRecord) -> int | None:
@@ -238,7 +238,9 @@ def _cached(launch: LaunchRecord) -> int | None:
     What a test reads beside its libraries (modules, /proc) is left out; a command does not tell it apart.
     """
     asked = (
-        sum(each.read_bytes for each in launch.libraries.values()) if launch.libraries else launch.read_bytes
+        sum(library.read_bytes for library in launch.libraries.values())
+        if launch.libraries
+        else launch.read_bytes
     )
     if asked is None or launch.device_read_bytes is None:
         return None
@@ -247,11 +249,11 @@ def _cached(launch: LaunchRecord) -> int | None:
 
 def cached_reads(launches: Sequence[LaunchRecord]) -> tuple[int, int] | None:
     """Of all launches of which it is known: bytes that came out of the page cache, and all that were read."""
-    known = [each for each in launches if each.cached_read_bytes is not None]
+    known = [launch for launch in launches if launch.cached_read_bytes is not None]
     if not known:
         return None
-    cached = sum(each.cached_read_bytes or 0 for each in known)
-    return cached, cached + sum(each.device_read_bytes or 0 for each in known)
+    cached = sum(record.cached_read_bytes or 0 for record in known)
+    return cached, cached + sum(record.device_read_bytes or 0 for record in known)
 
 
 def cached_finding(launches: Sequence[LaunchRecord]) -> FindingRecord | None:
@@ -283,14 +285,15 @@ def of_unwaited(launches: Sequence[LaunchRecord]) -> FindingRecord | None:
     # Nodes do without pydantic.
     from gridwright.runs.records import FindingRecord
 
-    found = [each for each in launches if each.unwaited_counted == "looks"]
-    if not found:
+    records = [launch for launch in launches if launch.unwaited_counted == "looks"]
+    if not records:
         return None
-    names = ", ".join(dict.fromkeys(each.test for each in found))
+    names = ", ".join(dict.fromkeys(record.test for record in records))
     text = (
-        f"{len(found)} of {len(launches)} launches ({names}) started processes that nobody waited for "
-        f"(SIGCHLD ignored): of their CPU time {sum(each.unwaited_cpu_s for each in found):.2f} s were seen "
-        "and counted, what used less than 0.1 s may be missing, and the CPU/real ratio is at least what is "
+        f"{len(records)} of {len(launches)} launches ({names}) started processes that nobody waited for "
+        f"(SIGCHLD ignored): of their CPU time {sum(record.unwaited_cpu_s for record in records):.2f} s were "
+        "seen and counted, what used less than 0.1 s may be "
+        "missing, and the CPU/real ratio is at least what is "
         "shown"
     )
     return FindingRecord(level="warning", name="workload-unwaited", text=text, remedy=_REMEDY)
@@ -335,8 +338,8 @@ class WorkloadReducer:
                 self.samples.append(SampleRow(**shared_fields(event, SampleRow)))
             case Finding() | Problem():
                 # What is wrong with a library is told in each repeat.
-                if (found := recorded_finding(event, failure="workload-failed")) not in self.findings:
-                    self.findings.append(found)
+                if (record := recorded_finding(event, failure="workload-failed")) not in self.findings:
+                    self.findings.append(record)
 
     def record(self, run: str, status: Status) -> WorkloadRecord:
         """Sum up what was measured. `status` is that of the run."""
@@ -395,19 +398,21 @@ class WorkloadReducer:
         counted = counting_repeats(repeats, allow_disturbed=allowed)
         if header.repeat and len(counted) > 1:
             return judge_repeats(needs, counted, summary.mean_concurrency)
-        found = judge_workload(needs, launches, summary.wall_s, summary.mean_concurrency)
-        open_ = header.repeat or (not allowed and any(each.disturbed for each in launches))
-        return [replace(each, met=None) for each in found] if open_ else found
+        requirements = judge_workload(needs, launches, summary.wall_s, summary.mean_concurrency)
+        open_ = header.repeat or (not allowed and any(launch.disturbed for launch in launches))
+        return [replace(requirement, met=None) for requirement in requirements] if open_ else requirements
 
     def _summary(self, header: WorkloadBegun, launches: Sequence[LaunchRecord]) -> WorkloadSummary:
         summary = summarize(launches, header.streams, self.samples)
         # Jobs that were imported follow each other as their site wished: no harness stood between them.
         return summary if header.matrix else summary.model_copy(update={"harness_s_mean": None})
 
-    def _met(self, launches: Sequence[LaunchRecord], found: Sequence[JudgedRequirement]) -> bool | None:
-        if any(not each.ok for each in launches):
+    def _met(
+        self, launches: Sequence[LaunchRecord], requirements: Sequence[JudgedRequirement]
+    ) -> bool | None:
+        if any(not launch.ok for launch in launches):
             return False
-        met = met_by(found)
+        met = met_by(requirements)
         return met if met is False or (launches and not self.refused) else None
 
 
@@ -420,18 +425,18 @@ def summarize_tests(launches: Sequence[LaunchRecord]) -> list[TestSummary]:
 
 
 def _test(name: str, group: Sequence[LaunchRecord]) -> TestSummary:
-    whole = [each for each in group if each.ok]
+    whole = [record for record in group if record.ok]
     shares = causes(whole)
     return TestSummary(
         test=name,
         class_=group[0].class_,
         launches=len(group),
-        failed=sum(not each.ok for each in group),
-        real_s_mean=_mean(each.real_s for each in whole),
-        user_s_mean=_mean(each.user_s for each in whole),
-        system_s_mean=_mean(each.system_s for each in whole),
-        peak_memory_bytes_mean=_mean(each.peak_memory_bytes for each in whole),
-        ratio_mean=_mean(each.cpu_real_ratio for each in whole),
+        failed=sum(not record.ok for record in group),
+        real_s_mean=_mean(record.real_s for record in whole),
+        user_s_mean=_mean(record.user_s for record in whole),
+        system_s_mean=_mean(record.system_s for record in whole),
+        peak_memory_bytes_mean=_mean(record.peak_memory_bytes for record in whole),
+        ratio_mean=_mean(record.cpu_real_ratio for record in whole),
         bound_by=max(shares, key=lambda cause: shares[cause]) if shares else None,
     )
 
@@ -440,10 +445,10 @@ def summarize(
     launches: Sequence[LaunchRecord], streams: int, samples: Sequence[SampleRow] = ()
 ) -> WorkloadSummary:
     """All launches together; times and ratios of those that ran to their end."""
-    whole = [each for each in launches if each.ok]
-    ratios = [each.cpu_real_ratio for each in whole if each.cpu_real_ratio is not None]
+    whole = [launch for launch in launches if launch.ok]
+    ratios = [record.cpu_real_ratio for record in whole if record.cpu_real_ratio is not None]
     real, user, system = (
-        _sum(getattr(each, key) for each in whole) for key in ("real_s", "user_s", "system_s")
+        _sum(getattr(record, key) for record in whole) for key in ("real_s", "user_s", "system_s")
     )
     shares = causes(whole)
     cause = max(shares, key=lambda each: shares[each]) if shares else None
@@ -451,11 +456,11 @@ def summarize(
     cached = cached_reads(whole)
     return WorkloadSummary(
         launches=len(launches),
-        failed=sum(not each.ok for each in launches),
+        failed=sum(not launch.ok for launch in launches),
         real_s=real,
         user_s=user,
         system_s=system,
-        peak_memory_bytes=_whole(_sum(each.peak_memory_bytes for each in whole)),
+        peak_memory_bytes=_whole(_sum(record.peak_memory_bytes for record in whole)),
         ratio_mean=_mean(ratios),
         ratio_stdev=statistics.stdev(ratios) if len(ratios) > 1 else None,
         ratio_min=min(ratios, default=None),
@@ -465,8 +470,8 @@ def summarize(
         mean_concurrency_until_tail=until_tail,
         streams=streams,
         wall_s=wall,
-        read_bytes=_whole(_sum(each.read_bytes for each in whole)),
-        written_bytes=_whole(_sum(each.written_bytes for each in whole)),
+        read_bytes=_whole(_sum(record.read_bytes for record in whole)),
+        written_bytes=_whole(_sum(record.written_bytes for record in whole)),
         cached_read_bytes=cached[0] if cached else None,
         bound_by=cause,
         bound_share=shares[cause] if cause else None,
@@ -484,7 +489,7 @@ def _concurrency_of_repeats(
 
     One that was cut short has fewer launches than the others, and counts only where there is no other.
     """
-    sizes = [len(each.launches) for each in repeats_of(launches, None)]
+    sizes = [len(repeat.launches) for repeat in repeats_of(launches, None)]
     whole = repeats_of(launches, max(sizes, default=0))
     each = [_concurrency(repeat.launches) for repeat in whole if repeat.whole]
     wall, concurrency, until_tail = zip(*each, strict=True) if each else ((), (), ())
@@ -492,8 +497,8 @@ def _concurrency_of_repeats(
 
 
 def _median(figures: Iterable[float | None]) -> float | None:
-    found = _values(figures)
-    return statistics.median(found) if found else None
+    values = _values(figures)
+    return statistics.median(values) if values else None
 
 
 def _concurrency(launches: Sequence[LaunchRecord]) -> tuple[float | None, float | None, float | None]:
@@ -502,15 +507,15 @@ def _concurrency(launches: Sequence[LaunchRecord]) -> tuple[float | None, float 
     The streams of a node begin together; the tail begins when the first of any node's ends. Those of a
     grid, whose launches are jobs, are spread over its nodes.
     """
-    timed = [each for each in launches if each.started is not None and each.ended is not None]
+    timed = [launch for launch in launches if launch.started is not None and launch.ended is not None]
     if not timed:
         return None, None, None
     begin = min(each.started or 0.0 for each in timed)
     end = max(each.ended or 0.0 for each in timed)
     last: dict[tuple[str, int], float] = {}
-    for each in timed:
-        key = (each.node if each.job is None else "", each.stream)
-        last[key] = max(last.get(key, 0.0), each.ended or 0.0)
+    for record in timed:
+        key = (record.node if record.job is None else "", record.stream)
+        last[key] = max(last.get(key, 0.0), record.ended or 0.0)
     tail = min(last.values())
     return end - begin, _running(timed, begin, end), _running(timed, begin, tail)
 
@@ -518,7 +523,9 @@ def _concurrency(launches: Sequence[LaunchRecord]) -> tuple[float | None, float 
 def _running(timed: Sequence[LaunchRecord], begin: float, end: float) -> float | None:
     if end <= begin:
         return None
-    inside = sum(max(0.0, min(each.ended or 0.0, end) - max(each.started or 0.0, begin)) for each in timed)
+    inside = sum(
+        max(0.0, min(record.ended or 0.0, end) - max(record.started or 0.0, begin)) for record in timed
+    )
     return inside / (end - begin)
 
 
@@ -527,13 +534,13 @@ def _values(figures: Iterable[float | None]) -> list[float]:
 
 
 def _mean(figures: Iterable[float | None]) -> float | None:
-    found = _values(figures)
-    return statistics.fmean(found) if found else None
+    values = _values(figures)
+    return statistics.fmean(values) if values else None
 
 
 def _sum(figures: Iterable[float | None]) -> float | None:
-    found = _values(figures)
-    return sum(found) if found else None
+    values = _values(figures)
+    return sum(values) if values else None
 
 
 def _whole(figure: float | None) -> int | None:

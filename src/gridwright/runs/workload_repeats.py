@@ -28,19 +28,19 @@ class Repeat:
     @property
     def disturbed(self) -> bool:
         """Whether a launch of it was."""
-        return any(each.disturbed for each in self.launches)
+        return any(launch.disturbed for launch in self.launches)
 
     @property
     def wall_s(self) -> float | None:
         """Seconds from the first start to the last end."""
-        starts = [each.started for each in self.launches if each.started is not None]
-        ends = [each.ended for each in self.launches if each.ended is not None]
+        starts = [launch.started for launch in self.launches if launch.started is not None]
+        ends = [launch.ended for launch in self.launches if launch.ended is not None]
         return max(ends) - min(starts) if starts and ends else None
 
     @property
     def ratio(self) -> float | None:
         """The CPU/real ratio that is judged."""
-        return ratio_of(each for each in self.launches if each.ok)
+        return ratio_of(launch for launch in self.launches if launch.ok)
 
 
 def repeats_of(launches: Sequence[LaunchRecord], size: int | None) -> list[Repeat]:
@@ -56,7 +56,7 @@ def repeats_of(launches: Sequence[LaunchRecord], size: int | None) -> list[Repea
 
 def counting_repeats(repeats: Sequence[Repeat], *, allow_disturbed: bool) -> list[Repeat]:
     """Those that ran to their end undisturbed, or `allow_disturbed`."""
-    return [each for each in repeats if each.whole and (allow_disturbed or not each.disturbed)]
+    return [repeat for repeat in repeats if repeat.whole and (allow_disturbed or not repeat.disturbed)]
 
 
 def judge_repeats(
@@ -66,15 +66,17 @@ def judge_repeats(
 
     Open where the median reaches a requirement by no more than chance can do.
     """
-    each = [judge_own(needs, [x for x in repeat.launches if x.ok], repeat.wall_s) for repeat in repeats]
-    found = [_by_median(one) for one in zip(*each, strict=True)]
+    requirements = [
+        judge_own(needs, [x for x in repeat.launches if x.ok], repeat.wall_s) for repeat in repeats
+    ]
+    found = [_by_median(one) for one in zip(*requirements, strict=True)]
     whole = [launch for repeat in repeats for launch in repeat.launches if launch.ok]
     return [*found, *judge_libraries(needs, whole, concurrency)]
 
 
 def _by_median(one: Sequence[JudgedRequirement]) -> JudgedRequirement:
     """One requirement, judged in each repeat, as judged over all."""
-    values = [each.measured for each in one if each.measured is not None]
+    values = [requirement.measured for requirement in one if requirement.measured is not None]
     first = one[0]
     return JudgedRequirement(
         figure=first.figure,
@@ -91,16 +93,16 @@ def repeated_workload(
 ) -> Iterator[RepeatedFigure]:
     """Real time and CPU/real ratio of the workload in all, then of each test, over `ran` repeats begun."""
     counted = counting_repeats(repeats, allow_disturbed=allow_disturbed)
-    yield repeated("wall_s", _known(each.wall_s for each in counted), ran=ran)
-    yield repeated("ratio", _known(each.ratio for each in counted), ran=ran)
+    yield repeated("wall_s", _known(repeat.wall_s for repeat in counted), ran=ran)
+    yield repeated("ratio", _known(repeat.ratio for repeat in counted), ran=ran)
     for test in dict.fromkeys(launch.test for repeat in repeats for launch in repeat.launches):
         for figure, value in _OF_TEST.items():
-            own = [[x for x in each.launches if x.ok and x.test == test] for each in counted]
+            own = [[x for x in repeat.launches if x.ok and x.test == test] for repeat in counted]
             yield repeated(figure, _known(map(value, own)), ran=ran, of=test)
 
 
 def _real_s(launches: Sequence[LaunchRecord]) -> float | None:
-    known = _known(each.real_s for each in launches)
+    known = _known(launch.real_s for launch in launches)
     return statistics.fmean(known) if known else None
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gridwright.spec.scheduler import SchedulerSection
 
 
-def kind_of(section: SchedulerSection) -> SchedulerKind[Any]:
+def scheduler_kind(section: SchedulerSection) -> SchedulerKind[Any]:
     """The kind of a grid's scheduler, as in `kind_of(spec.scheduler).open(spec, head)`.
 
     Raises GridwrightError (status ENVIRONMENT) where the extension that brings it cannot be imported.

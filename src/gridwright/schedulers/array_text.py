@@ -38,12 +38,12 @@ def parse_array(text: str, where: str = "--array") -> Sequence[int] | Problem:
 
 
 def _span(part: str, where: str) -> range | Problem:
-    found = _PART.fullmatch(part)
-    if found is None:
+    match = _PART.fullmatch(part)
+    if match is None:
         return Problem(what=f"{part!r} is no range of indices", where=where, remedy=_REMEDY)
-    first = int(found[1])
-    last = first if found[2] is None else int(found[2])
-    step = 1 if found[3] is None else int(found[3])
+    first = int(match[1])
+    last = first if match[2] is None else int(match[2])
+    step = 1 if match[3] is None else int(match[3])
     if last < first:
         remedy = f"write {last}-{first}"
         return Problem(what=f"{part} ends before it begins", where=where, remedy=remedy)

@@ -26,8 +26,8 @@ def parse_begin(text: str, now: float | None = None, where: str = "--begin") -> 
         except UnitError as error:
             return Problem(what=error.text, where=where, remedy=error.remedy)
     here = datetime.fromtimestamp(now).astimezone()
-    if found := _CLOCK.fullmatch(text):
-        clock = {"hour": int(found[1]), "minute": int(found[2]), "second": int(found[3] or 0)}
+    if match := _CLOCK.fullmatch(text):
+        clock = {"hour": int(match[1]), "minute": int(match[2]), "second": int(match[3] or 0)}
         requested = here.replace(tzinfo=None, microsecond=0, **clock)
         if requested.timestamp() <= now:
             requested += timedelta(days=1)

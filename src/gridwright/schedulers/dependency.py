@@ -78,19 +78,19 @@ _FORM = re.compile(r"(?:([a-z-]+):)?(#[0-9]{1,6}|[^:#\s]+)")
 
 def parse_dependency(text: str) -> Dependency | Problem:
     """A dependency as it is written in `JobRequest.after`: JOB, ok:JOB, any:JOB, not-ok:JOB or each:JOB."""
-    found = _FORM.fullmatch(text.strip())
+    match = _FORM.fullmatch(text.strip())
     types = ", ".join(DependencyType)
-    if found is None:
+    if match is None:
         return Problem(
             what=f"{text!r} is no job to wait for",
             where="after",
             remedy=f"write JOB or TYPE:JOB, with {types}",
         )
     try:
-        return Dependency(found[2], DependencyType(found[1] or "ok"))
+        return Dependency(match[2], DependencyType(match[1] or "ok"))
     except ValueError:
         return Problem(
-            what=f"{found[1]!r} in {text!r} is no way for a job to end",
+            what=f"{match[1]!r} in {text!r} is no way for a job to end",
             where="after",
             remedy=f"write one of {types}, or the job alone for ok",
         )

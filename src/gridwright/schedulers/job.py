@@ -120,7 +120,7 @@ class PlacementCheck:
     @property
     def fits(self) -> bool:
         """Whether every requirement is met there."""
-        return all(each.fits for each in self.requirements)
+        return all(requirement.fits for requirement in self.requirements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,12 +29,17 @@ def detect_cgroups(mounts: str) -> CgroupVersion:
     is not supported"), so those come first. Without memory, freezer and cpuset v1 is of no use for jobs.
     """
     fields = [line.split() for line in mounts.splitlines()]
-    v1 = {option for each in fields if len(each) > 3 and each[2] == "cgroup" for option in each[3].split(",")}
+    v1 = {
+        option
+        for field in fields
+        if len(field) > 3 and field[2] == "cgroup"
+        for option in field[3].split(",")
+    }
     if v1:
         return CgroupVersion.V1 if {"memory", "freezer", "cpuset"} <= v1 else CgroupVersion.NONE
     return (
         CgroupVersion.V2
-        if any(len(each) > 2 and each[2] == "cgroup2" for each in fields)
+        if any(len(field) > 2 and field[2] == "cgroup2" for field in fields)
         else CgroupVersion.NONE
     )
 
@@ -94,5 +99,5 @@ def hardware_of_nodes(
             cores = group.cores or machine.all_cores
             machine = replace(machine, sockets=1, cores_per_socket=cores, threads_per_core=1)
         machine = replace(machine, cores=group.cores, memory_bytes=group.memory or machine.memory_bytes)
-        nodes += [replace(machine, name=each) for each in group.node_names(name)]
+        nodes += [replace(machine, name=node_name) for node_name in group.node_names(name)]
     return nodes

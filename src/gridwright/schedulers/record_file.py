@@ -74,14 +74,14 @@ class RecordFile:
     def withdraw(self, tokens: Iterable[str]) -> None:
         """Forget submissions that were refused, or that their user gave up before he knew of them."""
         with self._change() as base:
-            base.executemany("DELETE FROM submission WHERE token = ?", [(each,) for each in tokens])
+            base.executemany("DELETE FROM submission WHERE token = ?", [(token,) for token in tokens])
 
     def saw(self, tokens: Iterable[str]) -> None:
         """Note that the scheduler listed these just now."""
         now = time.time()
         with self._change() as base:
             base.executemany(
-                "UPDATE submission SET seen = ? WHERE token = ?", [(now, each) for each in tokens]
+                "UPDATE submission SET seen = ? WHERE token = ?", [(now, token) for token in tokens]
             )
 
     def cancel(self, elements: Iterable[tuple[str, int]]) -> None:

@@ -243,13 +243,13 @@ class SshHead:
 
     def _host_keys(self) -> Path:
         """The file of the grid's host keys; one for this command where none can be kept."""
-        kept = host_keys_file(self._keys) if self._keys else None
-        if kept is not None:
+        path = host_keys_file(self._keys) if self._keys else None
+        if path is not None:
             try:
-                kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             except OSError:
-                kept = None
-        return kept or self._shared.place / "known_hosts"
+                path = None
+        return path or self._shared.place / "known_hosts"
 
     def _connect(self) -> None:
         """Have the shared connection, before many need it. Raises GridwrightError where nobody answers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.spec.model import GridSpec
 
 
@@ -14,4 +14,4 @@ def state_directory(spec: GridSpec) -> Path:
         return spec.state
     if (provided := spec.provider_kind.state_directory(spec)) is not None:
         return provided
-    return kind_of(spec.scheduler).state_directory(spec)
+    return scheduler_kind(spec.scheduler).state_directory(spec)

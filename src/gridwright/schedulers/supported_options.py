@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gridwright.schedulers.job import JobRequest
     from gridwright.spec.scheduler import SchedulerSection
 
-NAMES = tuple(each.name for each in fields(JobOptions) if each.name not in ("mail_on", "flow"))
+NAMES = tuple(field.name for field in fields(JobOptions) if field.name not in ("mail_on", "flow"))
 """The options that a scheduler can declare; `mail_on` goes with `mail`."""
 INSTEAD = {
     "account": "leave it out: this grid charges nobody",

@@ -49,10 +49,10 @@ Price = Callable[[JobUsage], float | None]
 
 def usage_groups(jobs: Sequence[JobUsage], by: str, price: Price | None) -> list[UsageGroup]:
     """Groups by one of BY, that with the most core-hours first."""
-    found: dict[str | None, list[JobUsage]] = {}
+    usage: dict[str | None, list[JobUsage]] = {}
     for job in jobs:
-        found.setdefault(BY[by](job), []).append(job)
-    groups = [usage_group(name, alike, price) for name, alike in found.items()]
+        usage.setdefault(BY[by](job), []).append(job)
+    groups = [usage_group(name, alike, price) for name, alike in usage.items()]
     return sorted(groups, key=lambda group: (-group.core_hours, group.name or ""))
 
 
@@ -62,7 +62,7 @@ def usage_group(name: str | None, jobs: Sequence[JobUsage], price: Price | None)
     waits = [wait for job in jobs if (wait := job.waited_s) is not None]
     elapsed = sum(real for _, real in timed)
     costs = [_cost(job, price) for job in jobs] if price is not None else []
-    known = [each for each in costs if each is not None]
+    known = [cost for cost in costs if cost is not None]
     return UsageGroup(
         name=name,
         jobs=len(jobs),
@@ -87,7 +87,7 @@ def _cost(job: JobUsage, price: Price) -> float | None:
 
 
 def _total(values: Iterable[int | None]) -> int | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 

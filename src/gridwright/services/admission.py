@@ -129,5 +129,5 @@ def _host(header: str) -> str | None:
 
     Several that came as one, with a comma between them, are none either (RFC 9112, 3.2).
     """
-    found = _HOST.fullmatch(header.strip())
-    return found and (found[1] or found[2]).lower()
+    match = _HOST.fullmatch(header.strip())
+    return match and (match[1] or match[2]).lower()

@@ -164,20 +164,20 @@ class Listener(socket.socket):
             with self.lock:
                 self._shut_one_of_most()
             raise _after_a_pause(_PAUSE_S) from error
-        found = AcceptedConnection(self.family, self.type, self.proto, fileno=number)
-        found.listener = self
+        connection = AcceptedConnection(self.family, self.type, self.proto, fileno=number)
+        connection.listener = self
         # The base has a timeout of the listener inherited by nobody, either.
-        found.setblocking(True)
-        found.peer = self._users.peer(found, address[:2])
+        connection.setblocking(True)
+        connection.peer = self._users.peer(connection, address[:2])
         with self.lock:
-            has_room = self._make_room(found.peer, is_proxy=is_among(str(address[0]), self.proxies))
+            has_room = self._make_room(connection.peer, is_proxy=is_among(str(address[0]), self.proxies))
             if has_room:
-                self._open[number] = found
-                self._bound(found, waits=True)
+                self._open[number] = connection
+                self._bound(connection, waits=True)
         if not has_room:
-            found.close()
+            connection.close()
             raise ConnectionAbortedError
-        return found, address
+        return connection, address
 
     def admit(self, connection: AcceptedConnection) -> None:
         """Who is at the other end has proven who it is: the connection stays, and is counted no more."""

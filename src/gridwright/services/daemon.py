@@ -16,7 +16,7 @@ WAIT_S = 30.0
 _TAIL = 3
 
 
-def on_each(lab: ServiceNodes, nodes: Sequence[str], work: Callable[[ServiceNode], None]) -> None:
+def run_on_nodes(lab: ServiceNodes, nodes: Sequence[str], work: Callable[[ServiceNode], None]) -> None:
     """Do the same on several nodes at a time. Raises GridwrightError with the problems of all nodes."""
     if len(nodes) == 1:
         work(lab.nodes[nodes[0]])

@@ -64,4 +64,4 @@ def _condition(text: str) -> str:
     if len(text) <= LONGEST_LINE:
         return text
     lines = textwrap.wrap(text, LONGEST_LINE, break_long_words=False, break_on_hyphens=False)
-    return ">-\n" + "\n".join(f"        {each}" for each in lines)
+    return ">-\n" + "\n".join(f"        {line}" for line in lines)

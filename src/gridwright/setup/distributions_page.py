@@ -19,7 +19,7 @@ def distributions_table() -> str:
     clouds = "on AWS | on Oracle Cloud"
     head = f"distribution | {clouds} | ansible-core | boto3 | Slurm | Lustre client | logs in as | tried"
     lines = [f"| {head} |", "|" + "---|" * (head.count("|") + 1)]
-    return "\n".join([*lines, *(_row(each) for each in distributions())])
+    return "\n".join([*lines, *(_row(distribution) for distribution in distributions())])
 
 
 def refreshed(text: str) -> str:
@@ -27,27 +27,35 @@ def refreshed(text: str) -> str:
     return with_parts(text, {"distributions": distributions_table()})
 
 
-def _row(each: Distribution) -> str:
-    known = each.built
-    support = f"`{each.name}`" if each.in_cloud else f"no: {each.reason}"
+def _row(distribution: Distribution) -> str:
+    known = distribution.built
+    support = f"`{distribution.name}`" if distribution.in_cloud else f"no: {distribution.reason}"
     cells = [
-        each.title,
+        distribution.title,
         support,
-        f"`{each.name}`" if each.is_on_oci else "no",
-        *(_of_platform(known, each) if known else ("", "", "", "")),
-        each.user if each.oci_user is None else f"{each.user}, on Oracle Cloud {each.oci_user}",
-        each.tried,
+        f"`{distribution.name}`" if distribution.is_on_oci else "no",
+        *(_of_platform(known, distribution) if known else ("", "", "", "")),
+        distribution.user
+        if distribution.oci_user is None
+        else f"{distribution.user}, on Oracle Cloud {distribution.oci_user}",
+        distribution.tried,
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def _of_platform(known: Platform, each: Distribution) -> tuple[str, str, str, str]:
+def _of_platform(known: Platform, distribution: Distribution) -> tuple[str, str, str, str]:
     slurm = {
         "distribution": f"{known.slurm.release}, its own",
         "epel": f"{known.slurm.release}, EPEL",
         "site": f"`slurm_repository`: {known.slurm.why}",
     }[known.slurm.origin]
-    client = "its own" if each.os.id == "amzn" else "of AWS" if known.lustre else "`lustre_client_repository`"
+    client = (
+        "its own"
+        if distribution.os.id == "amzn"
+        else "of AWS"
+        if known.lustre
+        else "`lustre_client_repository`"
+    )
     return known.ansible.release, _BOTO3[known.boto3], slurm, client
 
 

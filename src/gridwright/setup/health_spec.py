@@ -22,27 +22,27 @@ def health_configuration(spec: GridSpec, sources: Mapping[str, str] = _NOTHING) 
     # Nodes that share the kernel of one machine have no disks of their own, and directories in their place.
     arrays = scratch_configuration(spec)["arrays"] if spec.provider_kind.has_own_kernels else []
     below = [f"{array['mount_point']}/{each['path']}" for array in arrays for each in array["directories"]]
-    scratch = [{"path": each["mount_point"], "types": [each["format"]], "source": None} for each in arrays]
+    scratch = [{"path": array["mount_point"], "types": [array["format"]], "source": None} for array in arrays]
     # Nodes of a cloud have such a directory only once a job has made it.
     own = [
-        str(each.path)
-        for each in spec.filesystems.values()
-        if each.is_node_local and each.node_disks is None and not spec.is_cloud
+        str(filesystem.path)
+        for filesystem in spec.filesystems.values()
+        if filesystem.is_node_local and filesystem.node_disks is None and not spec.is_cloud
     ]
     return {
         "schema": SCHEMA,
         "mounts": [*_mounts(spec, sources), *scratch],
-        "directories": [*(each["mount_point"] for each in arrays), *below, *own],
+        "directories": [*(array["mount_point"] for array in arrays), *below, *own],
     }
 
 
 def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    for name, each in spec.filesystems.items():
-        kind = kind_of(each)
+    for name, filesystem in spec.filesystems.items():
+        kind = kind_of(filesystem)
         if kind.kernel_types:
-            entry = kind.mount_entry(each, sources.get(name))
+            entry = kind.mount_entry(filesystem, sources.get(name))
             yield {
-                "path": str(each.path),
+                "path": str(filesystem.path),
                 "types": list(kind.kernel_types),
                 "source": None if entry is None else entry.source,
             }

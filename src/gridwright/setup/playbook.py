@@ -25,6 +25,7 @@ from typing import Any, cast
 from gridwright import schedulers
 from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems import all_kinds, kind_of
+from gridwright.filesystems.capabilities import Changelogs, ClientSettings, Layouts
 from gridwright.filesystems.layout import Component, LayoutChoice
 from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -132,7 +133,7 @@ def read_site_roles(spec: GridSpec, taken: Collection[str], *, runs: bool = True
     """
     reading = _Reading(spec, taken)
     before, after = (
-        [role for number, each in enumerate(paths) if (role := _role(reading, (key, str(number)), each))]
+        [role for number, path in enumerate(paths) if (role := _role(reading, (key, str(number)), path))]
         for key, paths in (("before", spec.setup.before), ("after", spec.setup.after))
     )
     for name in spec.setup.only_on:
@@ -173,7 +174,7 @@ def _role(reading: _Reading, path: tuple[str, ...], directory: Path) -> SiteRole
 
 def _files(reading: _Reading, path: tuple[str, ...], directory: Path) -> dict[str, bytes]:
     """Its files by their path in the playbook; nothing where there is a problem with them."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     size = 0
     try:
         for each in _below(directory):
@@ -190,16 +191,16 @@ def _files(reading: _Reading, path: tuple[str, ...], directory: Path) -> dict[st
                     path, f"{name} is longer than {LONGEST_PATH} bytes", "give the file a shorter path"
                 )
             else:
-                found[name] = each
+                paths[name] = each
                 size += each.stat().st_size
-            if size > LARGEST_BYTES or len(found) > MOST_FILES:
+            if size > LARGEST_BYTES or len(paths) > MOST_FILES:
                 most = f"{LARGEST_BYTES >> 20} MiB or {MOST_FILES} files"
                 remedy = "put what it installs into a bucket or on a file system, and let the role fetch it"
                 reading.problem(
                     path, f"{directory} has more than {most}, and each machine fetches them", remedy
                 )
                 return {}
-        return {name: file.read_bytes() for name, file in sorted(found.items())}
+        return {name: file.read_bytes() for name, file in sorted(paths.items())}
     except OSError as error:
         reading.problem(path, f"{error.filename or directory}: {error.strerror}", "let it be read")
         return {}
@@ -207,13 +208,13 @@ def _files(reading: _Reading, path: tuple[str, ...], directory: Path) -> dict[st
 
 def _below(directory: Path) -> Iterator[Path]:
     """Everything below a directory but directories, and what tools leave in roles."""
-    for each in sorted(directory.iterdir()):
-        if each.name in _LEFT_OUT:
+    for entry in sorted(directory.iterdir()):
+        if entry.name in _LEFT_OUT:
             continue
-        if each.is_dir() and not each.is_symlink():
-            yield from _below(each)
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _below(entry)
         else:
-            yield each
+            yield entry
 
 
 ROLE = "history"
@@ -283,8 +284,8 @@ def layout_rows(spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> list[dic
             continue
         filesystem = spec.filesystem_of(role)
         directory = str(spec.library_directory(role))
-        command = kind_of(filesystem).layout_command(filesystem, choice.layout, directory)
-        if command is not None:
+        kind = kind_of(filesystem)
+        if isinstance(kind, Layouts):
             rows.append(
                 {
                     "library": str(role),
@@ -293,8 +294,8 @@ def layout_rows(spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> list[dic
                     "mode": f"{LIBRARY_MODES[role]:04o}",
                     "stated": choice.stated,
                     "layout": choice.layout.text,
-                    "components": [_row(each) for each in choice.layout.components],
-                    "command": command,
+                    "components": [_row(component) for component in choice.layout.components],
+                    "command": kind.layout_command(filesystem, choice.layout, directory),
                 }
             )
     return rows
@@ -321,12 +322,17 @@ def changelog_variables(spec: GridSpec) -> dict[str, list[dict[str, str]]]:
 
     An empty list has users of an earlier spec removed. Nothing where no file system keeps changelogs.
     """
-    if not any(kind_of(each).changelog_source(each) for each in spec.filesystems.values()):
+    sources = {
+        name: kind.changelog_source(each)
+        for name, each in spec.filesystems.items()
+        if isinstance(kind := kind_of(each), Changelogs)
+    }
+    if not any(sources.values()):
         return {}
     found = []
     for name, repository in spec.repositories.items():
         filesystem = spec.filesystem_of(repository.library)
-        source, user = kind_of(filesystem).changelog_source(filesystem), changelog_user(spec, name)
+        source, user = sources.get(spec.libraries[repository.library].filesystem), changelog_user(spec, name)
         if source is not None and user is not None:
             found.append(
                 {"repository": name, "filesystem": source, "mount": str(filesystem.path), "user": user}
@@ -360,7 +366,10 @@ class Hosts:
     def with_machines(self, spec: GridSpec, reach: Mapping[str, Mapping[str, str]] | None = None) -> Hosts:
         """The same with the machines beside the nodes, each in its own group, too, and in `machines`."""
         own = {
-            inventory_group(name): {each: (reach or {}).get(each, {}) for each in group.machine_names(name)}
+            inventory_group(name): {
+                machine_name: (reach or {}).get(machine_name, {})
+                for machine_name in group.machine_names(name)
+            }
             for name, group in spec.machines.items()
         }
         if not own:
@@ -423,8 +432,7 @@ def playbook_files(
     It has the site's roles of `groups` only. Raises GridwrightError (status ENVIRONMENT) where an extension's
     tuning table cannot be used, INPUT where roles of the site cannot.
     """
-    from gridwright.node_programs.scratch_program import build_zipapp, unit_file
-    from gridwright.node_programs.users_program import build_zipapp as users_program
+    from gridwright.node_programs.one_file import SCRATCH, USERS
 
     refuse_broken_tables(spec)
     files: dict[str, str | bytes] = {
@@ -437,9 +445,8 @@ def playbook_files(
         "roles/state/files/trusted.sh": resources.files("gridwright.grid")
         .joinpath("trusted.sh")
         .read_bytes(),
-        "roles/scratch/files/scratch.pyz": build_zipapp(),
-        "roles/scratch/files/gridwright-scratch.service": unit_file(),
-        "roles/users/files/users.pyz": users_program(),
+        **SCRATCH.role_files(),
+        **USERS.role_files(),
         **(
             {**role_files(spec), **service_files(spec), **watch_files(spec)}
             if set(groups) - {SERVERS}
@@ -472,7 +479,7 @@ def site_roles(spec: GridSpec, provided: Provided = _NOTHING, *, runs: bool = Tr
     """The site's own roles: `read_site_roles`. Raises GridwrightError (INPUT) with all that is wrong."""
     ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
     brought = {role.name for role in (*roles_of_kinds(), *provided.roles)}
-    return read_site_roles(spec, {each.name for each in ours.iterdir()} | brought, runs=runs)
+    return read_site_roles(spec, {entry.name for entry in ours.iterdir()} | brought, runs=runs)
 
 
 def roles_of_kinds() -> list[PlaybookRole]:
@@ -482,8 +489,8 @@ def roles_of_kinds() -> list[PlaybookRole]:
 
 def _roles_of_filesystems() -> list[PlaybookRole]:
     """Each once though kinds share some."""
-    found = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
-    return sorted(found.values(), key=lambda role: role.task)
+    roles = {role.name: role for _, kind in all_kinds() for role in kind.playbook_roles()}
+    return sorted(roles.values(), key=lambda role: role.task)
 
 
 def _roles_of_schedulers() -> list[PlaybookRole]:
@@ -554,21 +561,22 @@ def _of_kinds(spec: GridSpec, *, present: bool = True) -> dict[str, object]:
     """What roles of kinds of file systems have to know; else what they know where there is none."""
     found: dict[str, object] = {}
     for name, kind in all_kinds():
-        own = [each for each in spec.filesystems.values() if present and each.type == name]
-        found |= kind.playbook_variables(own)
+        own = [filesystem for filesystem in spec.filesystems.values() if present and filesystem.type == name]
+        found |= kind.playbook_variables(own) if isinstance(kind, ClientSettings) else {}
     return found
 
 
 def _programs_of_kinds(spec: GridSpec) -> dict[str, bytes]:
     """Programs that roles of kinds bring, of file systems that the spec has."""
-    from gridwright.node_programs.one_file import one_file
+    from gridwright.node_programs.one_file import NodeProgram
 
-    there = {each.type for each in spec.filesystems.values()}
+    there = {filesystem.type for filesystem in spec.filesystems.values()}
     roles = {role.name: role for name, kind in all_kinds() if name in there for role in kind.playbook_roles()}
     return {
-        f"roles/{role.name}/files/{role.program.rpartition('.')[2]}.pyz": one_file(role.program, role.task)
+        f"roles/{role.name}/files/{program.name}.pyz": program.archive()
         for role in roles.values()
         if role.program
+        for program in [NodeProgram(role.program, role.task)]
     }
 
 
@@ -576,7 +584,7 @@ def _of_schedulers(spec: GridSpec, setup: SchedulerSetup | None) -> dict[str, ob
     """What roles of kinds of schedulers have to know."""
     found: dict[str, object] = {}
     for kind in schedulers.all_kinds():
-        own = setup if kind is schedulers.kind_of(spec.scheduler) else None
+        own = setup if kind is schedulers.scheduler_kind(spec.scheduler) else None
         # A site that provides its own machines may have a scheduler of its own: it asks for one by name.
         found |= kind.playbook_variables(own, sets_up=spec.is_cloud)
     return found
@@ -584,9 +592,9 @@ def _of_schedulers(spec: GridSpec, setup: SchedulerSetup | None) -> dict[str, ob
 
 def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> list[dict[str, str]]:
     entries = [
-        entry.for_nodes(suid=each.suid)
-        for name, each in spec.filesystems.items()
-        if (entry := kind_of(each).mount_entry(each, sources.get(name))) is not None
+        entry.for_nodes(suid=filesystem.suid)
+        for name, filesystem in spec.filesystems.items()
+        if (entry := kind_of(filesystem).mount_entry(filesystem, sources.get(name))) is not None
     ]
     return [
         {
@@ -605,7 +613,7 @@ def _state(spec: GridSpec, provided: Provided) -> dict[str, object]:
         return {}
     state = state_directory(spec)
     mounts = (
-        [each["path"] for each in _mounts(spec, provided.sources)]
+        [mount["path"] for mount in _mounts(spec, provided.sources)]
         if spec.provider_kind.has_own_kernels
         else []
     )
@@ -636,11 +644,11 @@ def _tree(directory: Any) -> dict[str, str]:  # noqa: ANN401 - a Traversable
 
 
 def _read(directory: Traversable, below: str) -> Iterator[tuple[str, str]]:
-    for each in directory.iterdir():
-        if not each.is_dir():
-            yield below + each.name, each.read_text("utf-8")
-        elif each.name != "__pycache__":
-            yield from _read(each, f"{below}{each.name}/")
+    for entry in directory.iterdir():
+        if not entry.is_dir():
+            yield below + entry.name, entry.read_text("utf-8")
+        elif entry.name != "__pycache__":
+            yield from _read(entry, f"{below}{entry.name}/")
 
 
 _INVENTORY = """\

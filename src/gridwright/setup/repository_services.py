@@ -56,11 +56,11 @@ class ServedDirectory(NamedTuple):
 def served_directories(spec: GridSpec) -> dict[str, dict[str, ServedDirectory]]:
     """Repositories by name that are archives of the HSM of a Lustre of one's own, by file system."""
     found: dict[str, dict[str, ServedDirectory]] = {}
-    for name, each in spec.repositories.items():
+    for name, repository in spec.repositories.items():
         if (archive := spec.hsm_archive(name)) is not None:
-            filesystem = spec.libraries[each.library].filesystem
+            filesystem = spec.libraries[repository.library].filesystem
             served = ServedDirectory(
-                str(spec.repository_directory(name)), each.bucket, archive, each.endpoint
+                str(spec.repository_directory(name)), repository.bucket, archive, repository.endpoint
             )
             found.setdefault(filesystem, {})[name] = served
     return found
@@ -80,10 +80,10 @@ def serve_command(program: str, name: str, served: Sequence[ServedDirectory]) ->
     """The command of an agent of repositories."""
     command = [program, "repo", "serve", name]
     has_endpoints = any(each.endpoint for each in served)
-    for each in served:
-        command += ["--directory", each.directory, "--bucket", each.bucket]
-        command += ["--hsm-archive", str(each.archive_id)]
-        command += ["--endpoint", each.endpoint or ""] if has_endpoints else []
+    for directory in served:
+        command += ["--directory", directory.directory, "--bucket", directory.bucket]
+        command += ["--hsm-archive", str(directory.archive_id)]
+        command += ["--endpoint", directory.endpoint or ""] if has_endpoints else []
     return command
 
 
@@ -99,7 +99,7 @@ def service_files(spec: GridSpec) -> Mapping[str, str]:
 
 def service_variables(spec: GridSpec) -> dict[str, list[str]]:
     """What the role is told: the units of carriers, without their endings."""
-    units = [each.removesuffix(".service") for each in carried_services(spec)]
+    units = [carried_service.removesuffix(".service") for carried_service in carried_services(spec)]
     return {"gridwright_repository_carried": units} if units else {}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import NodeDisks
 from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.filesystems.scratch_array import ScratchArray
 from gridwright.node_programs.scratch.configuration import READ_AHEAD_KIB, SCHEMA
@@ -25,8 +26,9 @@ def scratch_configuration(spec: GridSpec, *, read_ahead_kib: int = READ_AHEAD_KI
     """
     found = {
         name: array
-        for name, each in spec.filesystems.items()
-        if (array := kind_of(each).scratch_array(each)) is not None
+        for name, filesystem in spec.filesystems.items()
+        if isinstance(kind := kind_of(filesystem), NodeDisks)
+        and (array := kind.scratch_array(filesystem)) is not None
     }
     greedy = [name for name, array in found.items() if array.disks is None]
     if len(greedy) > 1:

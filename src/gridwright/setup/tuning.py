@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems import all_kinds
+from gridwright.filesystems.capabilities import ClientSettings
 from gridwright.filesystems.tuning_kind import TuningKind
 from gridwright.setup.ansible.tuned_values import worked_out
 from gridwright.spec.model import GridSpec
@@ -152,7 +153,7 @@ def refuse_broken_tables(spec: GridSpec) -> None:
             f"the tuning table of file system type {kind} cannot be used: {what}",
             remedy="mend or update the package that brings it, see gridwright help extending",
         )
-        for kind in dict.fromkeys(each.type for each in spec.filesystems.values())
+        for kind in dict.fromkeys(filesystem.type for filesystem in spec.filesystems.values())
         for what in _tables().problems.get(kind, ())
     ]
     if problems:
@@ -166,12 +167,17 @@ def _tables() -> _Tables:
     kinds: dict[str, TuningKind] = {}
     problems: dict[str, Sequence[str]] = {}
     for filesystem, kind in all_kinds():
+        if not isinstance(kind, ClientSettings):
+            continue
         try:
-            text, brought = kind.tuning_table(), {each.name: each for each in kind.tuning_kinds()}
+            text, brought = (
+                kind.tuning_table(),
+                {tuning_kind.name: tuning_kind for tuning_kind in kind.tuning_kinds()},
+            )
             if text in texts:
                 continue
             wrong = list(_wrong_kinds(brought, kinds))
-            own = _read(text, wrong) if text is not None else []
+            own = _read(text, wrong)
             wrong += _wrong_rows(own, [*KIND_WORDS, *kinds, *brought], {row.name for row in rows})
         except Exception as error:
             wrong = [f"{type(error).__name__}: {error}"]

@@ -45,7 +45,7 @@ def buying_problems(data: Mapping[str, Any], provider: ProviderKind) -> Iterator
         if not isinstance(group, Mapping):
             continue
         for field in ("spot", "reservation"):
-            if group.get(field) not in (None, False) and not provider.buys_capacity:
+            if group.get(field) not in (None, False) and not provider.market.buys_capacity:
                 yield (
                     ("nodes", name, field),
                     FieldError(
@@ -62,7 +62,7 @@ def buying_problems(data: Mapping[str, Any], provider: ProviderKind) -> Iterator
                         "remove it, or spot: EC2 takes one of both",
                     ),
                 )
-    if provider.buys_capacity:
+    if provider.market.buys_capacity:
         yield from _queues_that_know(data, spot)
 
 

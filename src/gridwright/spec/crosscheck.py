@@ -16,7 +16,7 @@ from gridwright.errors import nearest
 from gridwright.spec.account_fields import ALGORITHMIC
 from gridwright.spec.bounds import bound_problems
 from gridwright.spec.buying import buying_problems
-from gridwright.spec.filesystem import filesystem_kind_in
+from gridwright.spec.filesystem import ProviderRules, filesystem_kind_in
 from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.machines import counted as counted_machines
@@ -69,14 +69,14 @@ def _numbers(people: Mapping[str, Any], groups: Mapping[str, Any]) -> _Problems:
                 FieldError(f"{number} is the number of {other}, too", "write another"),
             )
     users: dict[object, str] = {}
-    for name, each in people.items():
-        uid, path = each.get("uid"), ("users", "local", name)
+    for name, person in people.items():
+        uid, path = person.get("uid"), ("users", "local", name)
         if not isinstance(uid, int):
             continue
         other = users.setdefault(uid, name)
         if other != name:
             yield (*path, "uid"), FieldError(f"{uid} is the number of {other}, too", "write another")
-        if "group" in each:
+        if "group" in person:
             continue
         if name in groups:
             yield (
@@ -95,9 +95,9 @@ def _numbers(people: Mapping[str, Any], groups: Mapping[str, Any]) -> _Problems:
 
 def _memberships(people: Mapping[str, Any], groups: Mapping[str, Any]) -> _Problems:
     """Groups that the spec does not have."""
-    for name, each in people.items():
-        required: list[tuple[tuple[str, ...], Any]] = [(("group",), each.get("group"))]
-        listed = each.get("groups")
+    for name, person in people.items():
+        required: list[tuple[tuple[str, ...], Any]] = [(("group",), person.get("group"))]
+        listed = person.get("groups")
         required += [
             (("groups", str(at)), one) for at, one in enumerate(listed if isinstance(listed, list) else [])
         ]
@@ -145,9 +145,9 @@ def _written(people: Mapping[str, Any], groups: Mapping[str, Any]) -> Iterator[t
     for name, number in groups.items():
         if isinstance(number, int):
             yield ("users", "groups", name), number
-    for name, each in people.items():
-        if isinstance(each.get("uid"), int):
-            yield ("users", "local", name, "uid"), each["uid"]
+    for name, person in people.items():
+        if isinstance(person.get("uid"), int):
+            yield ("users", "local", name, "uid"), person["uid"]
 
 
 def _secrets(users: Mapping[str, Any]) -> _Problems:
@@ -392,7 +392,7 @@ def _placed_before_planning(data: Mapping[str, Any]) -> Iterator[tuple[Path, Fie
 
 def _nodes_by_type(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[Refused]:
     """What nodes of a cloud need, and nodes of one's own cannot have."""
-    if provider.needs_region and "region" not in data:
+    if provider.market.needs_region and "region" not in data:
         yield (), "region"
     to_be_planned = "requirements" in data and "nodes" not in data
     if provider.is_cloud and "nodes" not in data and not to_be_planned:
@@ -484,8 +484,9 @@ def _of_kinds(data: Mapping[str, Any], provider: ProviderKind | None) -> Iterato
             continue
         for path, problem in kind.problems(filesystem):
             yield ("filesystems", name, *path), problem
-        for path, problem in kind.provider_problems(filesystem, data, provider) if provider else ():
-            yield ("filesystems", name, *path), problem
+        if provider and isinstance(kind, ProviderRules):
+            for path, problem in kind.provider_problems(filesystem, data, provider):
+                yield ("filesystems", name, *path), problem
 
 
 def _named_nodes(data: Mapping[str, Any], provider: ProviderKind | None) -> Iterator[tuple[Path, FieldError]]:
@@ -506,7 +507,9 @@ def _named_nodes(data: Mapping[str, Any], provider: ProviderKind | None) -> Iter
                 FieldError(f"hosts names {named} nodes, and count is {group['count']}", "remove the count"),
             )
         twice = [
-            each for each in expand_hosts(group["hosts"].strip()) if whose.setdefault(each, name) != name
+            expand_host
+            for expand_host in expand_hosts(group["hosts"].strip())
+            if whose.setdefault(expand_host, name) != name
         ]
         if twice:
             problem = f"{show(twice[0])} is in group {whose[twice[0]]}, too"

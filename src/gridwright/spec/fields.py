@@ -90,12 +90,12 @@ def _core_rate(value: object) -> Rate:
 
 def _budget(value: object) -> float:
     """USD per hour."""
-    found = re.fullmatch(_BUDGET, value.strip(), re.ASCII) if isinstance(value, str) else None
-    if found is None:
+    match = re.fullmatch(_BUDGET, value.strip(), re.ASCII) if isinstance(value, str) else None
+    if match is None:
         raise FieldError(f"{show(value)} is not a budget", "write USD per hour or month, such as 40 USD/h")
-    if not float(found[1]) > 0:
+    if not float(match[1]) > 0:
         raise FieldError(f"{show(value)} buys nothing", "write a budget above 0, such as 40 USD/h")
-    return float(found[1]) / (HOURS_PER_MONTH if found[2] == "month" else 1)
+    return float(match[1]) / (HOURS_PER_MONTH if match[2] == "month" else 1)
 
 
 def _directory(value: object, info: ValidationInfo) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Protocol, cast
+from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 
 from pydantic import Field, SerializeAsAny
 
@@ -31,24 +31,22 @@ class FileSystemKindInSpec(Protocol):
     def finding_names(self) -> Mapping[str, str]:
         """Findings that only it brings, with their meaning."""
 
-    @property
-    def can_be_in_a_lab(self) -> bool:
-        """Whether a lab can have it."""
-
     def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """What is wrong between its fields, as plain data: a path below its section, and the problem."""
-
-    def provider_problems(
-        self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
-    ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
-        """The same for what cannot be with the provider of a grid, all of whose plain data are `grid`."""
 
     # `spec` is a GridSpec, whose module imports this one.
     def findings(self, name: str, filesystem: Any, spec: Any) -> Iterator[Finding]:  # noqa: ANN401
         """What will hurt about a file system of the kind in a valid spec, whoever provides the nodes."""
 
-    def cloud_findings(self, name: str, filesystem: Any, spec: Any) -> Iterator[Finding]:  # noqa: ANN401
-        """The same where a cloud makes nodes and file systems."""
+
+@runtime_checkable
+class ProviderRules(Protocol):
+    """A kind that not every provider can make as it is written."""
+
+    def provider_problems(
+        self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
+    ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+        """What is wrong with it for the provider of a grid, all of whose plain data are `grid`."""
 
 
 FILESYSTEMS: KindRegistry[FileSystemKindInSpec] = KindRegistry(

@@ -33,4 +33,4 @@ def known_findings() -> dict[str, str]:
 
 def unsilenced(findings: Iterable[Finding], silence: Mapping[str, str]) -> list[Finding]:
     """The findings to report. An error cannot be silenced: it stops what the user asked for."""
-    return [each for each in findings if each.level == "error" or each.name not in silence]
+    return [finding for finding in findings if finding.level == "error" or finding.name not in silence]

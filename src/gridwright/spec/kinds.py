@@ -72,7 +72,7 @@ class KindRegistry(Generic[K]):
 
     def broken(self) -> list[Problem]:
         """What is wrong with each extension that cannot be imported, or takes the name of a built-in kind."""
-        found = [
+        problems = [
             Problem(
                 f"{self.what} {each.name} of package {_package(each)} is passed over: Gridwright has one of "
                 "that name itself",
@@ -86,8 +86,8 @@ class KindRegistry(Generic[K]):
             try:
                 self.get(name)
             except GridwrightError as error:
-                found += error.problems
-        return found
+                problems += error.problems
+        return problems
 
     def _built_in(self) -> Mapping[str, str]:
         return cast("Mapping[str, str]", import_module(f"{self.group}.builtin").BUILT_IN)
@@ -105,7 +105,7 @@ class KindRegistry(Generic[K]):
         entry = self._extended()[name]
         try:
             kind = entry.load()
-            if lacking := [each for each in self.answers if not hasattr(kind, each)]:
+            if lacking := [answer for answer in self.answers if not hasattr(kind, answer)]:
                 raise TypeError(f"{entry.attr} has no {' and no '.join(lacking)}")
             return cast("K", kind)
         except Exception as error:

@@ -65,7 +65,7 @@ def _written(parts: list[LayoutPart]) -> object:
     """What a person would write for it."""
     if not parts:
         return AUTO
-    short = [each.model_dump(exclude_none=True, exclude_defaults=True) for each in parts]
+    short = [part.model_dump(exclude_none=True, exclude_defaults=True) for part in parts]
     (first, *more) = short
     return first["stripes"] if not more and list(first) == ["stripes"] else short
 

@@ -35,9 +35,9 @@ class LinkedDirectory:
 
 def linked_directories(spec: GridSpec) -> dict[str, LinkedDirectory]:
     """All of a grid, by the name of the repository; none where no cloud makes the file systems."""
-    found: dict[str, LinkedDirectory] = {}
+    directories: dict[str, LinkedDirectory] = {}
     if not spec.is_cloud:
-        return found
+        return directories
     for filesystem, section in spec.filesystems.items():
         for called, link in spec.links_of(filesystem).items():
             repository = spec.repositories.get(called)
@@ -48,8 +48,8 @@ def linked_directories(spec: GridSpec) -> dict[str, LinkedDirectory]:
                 rpo = None
             name = called if repository is not None else f"{filesystem}{called}"
             mounted = section.path / link.directory.strip("/")
-            found[name] = LinkedDirectory(name, filesystem, link, export, names, rpo, mounted)
-    return found
+            directories[name] = LinkedDirectory(name, filesystem, link, export, names, rpo, mounted)
+    return directories
 
 
 def _of_events(are_any: bool) -> Schedule:

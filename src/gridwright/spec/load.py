@@ -46,7 +46,7 @@ def _nearby(file: Path) -> str:
     """What to do instead of reading `file`: the nearest spec that exists, or making one."""
     directory = file if file.is_dir() else file.parent
     try:
-        names = sorted(each.name for each in directory.iterdir() if each.suffix in (".yaml", ".yml"))
+        names = sorted(entry.name for entry in directory.iterdir() if entry.suffix in (".yaml", ".yml"))
     except OSError:
         return "The directory cannot be read either; check the path"
     if not names:

@@ -205,13 +205,13 @@ def only_on_problems(data: Mapping[str, Any]) -> Iterator[Refused]:
     only_on = section.get("only_on") if isinstance(section, Mapping) else None
     known = [*GROUPS, *_names(data, "machines")]
     for role, groups in only_on.items() if isinstance(only_on, Mapping) else ():
-        for number, each in enumerate(groups if isinstance(groups, list) else ()):
-            if isinstance(each, str) and each not in known:
-                near = nearest(each, known)
+        for number, group in enumerate(groups if isinstance(groups, list) else ()):
+            if isinstance(group, str) and group not in known:
+                near = nearest(group, known)
                 hint = f"did you mean {near}? " if near else ""
                 yield (
                     ("setup", "only_on", str(role), str(number)),
-                    FieldError(f"{show(each)} is no group of machines", f"{hint}groups: {', '.join(known)}"),
+                    FieldError(f"{show(group)} is no group of machines", f"{hint}groups: {', '.join(known)}"),
                 )
 
 
@@ -228,14 +228,14 @@ def _names(data: Mapping[str, Any], key: str) -> list[str]:
 def _node_names(data: Mapping[str, Any]) -> dict[str, str]:
     """Names of nodes, with their group."""
     nodes = data.get("nodes")
-    found: dict[str, str] = {}
+    node_names: dict[str, str] = {}
     for name, group in nodes.items() if isinstance(nodes, Mapping) else ():
         if isinstance(group, Mapping):
             count = group.get("count", 1)
             number = count if isinstance(count, int) and 0 < count < 10_000 else 0
-            for each in _hosts(group) or [f"{name}{one}" for one in range(1, number + 1)]:
-                found[each] = f"nodes {name}"
-    return found
+            for host in _hosts(group) or [f"{name}{one}" for one in range(1, number + 1)]:
+                node_names[host] = f"nodes {name}"
+    return node_names
 
 
 def _hosts(group: Mapping[str, Any]) -> list[str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -58,6 +58,34 @@ class MetadataService:
         return {name: list(each) for name, each in found.items() if each}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchasing:
+    """What specs and plans can buy of a provider."""
+
+    needs_region: bool = False
+    """Whether its spec must name a region."""
+    one_price_everywhere: bool = False
+    """Whether all its regions have the same prices, so that a plan need not name one."""
+    buys_capacity: bool = False
+    """Whether its nodes can be spot instances, and run in capacity that was reserved."""
+    planned_volumes: tuple[str, ...] = ()
+    """The types of block volumes that plans choose from, as the catalogue names them."""
+    plans_services: bool = False
+    """Whether plans choose managed offers of the catalogue, for nodes that the spec describes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedVolumes:
+    """Block volumes that a provider attaches to two servers at once."""
+
+    types: tuple[str, ...] = ()
+    """Their types; empty where all types will do."""
+    has_pools: bool = False
+    """Whether servers that share volumes can have more of them, of other types, as storage pools."""
+    settings: Callable[[Any], Mapping[str, Any] | None] = lambda _spec: {}
+    """What the provider's section says in a grid (its GridSpec) with such servers; None where it has none."""
+
+
 class ProviderKind:
     """What a grid spec means with one provider; `gridwright.providers.provider.Provider` is the whole.
 
@@ -82,26 +110,14 @@ class ProviderKind:
     """Whether it names nodes by their group and a number; a site names them under hosts otherwise."""
     has_own_kernels: ClassVar[bool] = True
     """Whether each node has a kernel, disks and a clock of its own; else it shares those of one machine."""
-    needs_region: ClassVar[bool] = False
-    """Whether its spec must name a region."""
-    one_price_everywhere: ClassVar[bool] = False
-    """Whether all its regions have the same prices, so that a plan need not name one."""
     powers_nodes: ClassVar[bool] = False
     """Whether a scheduler can have its nodes powered on and off."""
-    buys_capacity: ClassVar[bool] = False
-    """Whether its nodes can be spot instances, and run in capacity that was reserved."""
-    planned_volumes: ClassVar[tuple[str, ...]] = ()
-    """The types of block volumes that plans choose from, as the catalogue names them."""
-    shares_volumes: ClassVar[bool] = False
-    """Whether it attaches a volume to two servers at once."""
-    shared_volume_types: ClassVar[tuple[str, ...]] = ()
-    """The types of block volumes that it attaches to two servers; empty where all types will do."""
     names_servers: ClassVar[bool] = False
     """Whether servers of file systems are machines of a site, which the spec names and setup sets up."""
-    plans_services: ClassVar[bool] = False
-    """Whether plans choose managed offers of the catalogue, for nodes that the spec describes."""
-    shares_pools: ClassVar[bool] = False
-    """Whether servers that share volumes can have more of them, of other types, as storage pools."""
+    market: ClassVar[Purchasing] = Purchasing()
+    """What can be bought of it, and how."""
+    shared_volumes: ClassVar[SharedVolumes | None] = None
+    """How it attaches a volume to two servers at once; None where it does not."""
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """What a spec of this provider has wrong between fields.
@@ -111,10 +127,6 @@ class ProviderKind:
         yield from ()
 
     # `spec` is a GridSpec, whose module imports this one.
-    def settings_of_pairs(self, spec: Any) -> Mapping[str, Any] | None:  # noqa: ANN401
-        """What its section has to say in a grid with servers that share volumes; None where it has none."""
-        return {} if self.shares_volumes else None
-
     def findings(self, spec: Any) -> Iterator[Finding]:  # noqa: ANN401
         """What will hurt in a valid spec of this provider."""
         yield from ()

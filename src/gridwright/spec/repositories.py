@@ -29,13 +29,13 @@ def _directory(value: object) -> str:
 
 def read_ids(value: object) -> tuple[int, int]:
     """The lowest and the highest number of users and groups, as 1000-60000. Raises FieldError."""
-    found = re.fullmatch(r"([0-9]{1,10})-([0-9]{1,10})", value, re.ASCII) if isinstance(value, str) else None
-    if found is None or not int(found[1]) <= int(found[2]) <= LAST_ID:
+    match = re.fullmatch(r"([0-9]{1,10})-([0-9]{1,10})", value, re.ASCII) if isinstance(value, str) else None
+    if match is None or not int(match[1]) <= int(match[2]) <= LAST_ID:
         raise FieldError(
             f"{show(value)} is no range of users and groups",
             f"write the lowest and the highest number, such as 1000-60000; {LAST_ID} is the highest",
         )
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _endpoint(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from gridwright.endpoints import why_no_prefix
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.yamltext.fields import FieldError, Written
 from gridwright.yamltext.source import show
@@ -23,9 +24,15 @@ NAMESPACED_PATTERN = r"^oci://[A-Za-z0-9._-]{1,256}@[a-z0-9_-]{1,64}(/[A-Za-z0-9
 Event = Literal["new", "changed", "deleted"]
 
 
+def _without_steps(value: str) -> str:
+    if reason := why_no_prefix(value):
+        raise FieldError(f"{show(value)} {reason}", "write bucket and prefix as they are")
+    return value.rstrip("/")
+
+
 def _bucket(value: str) -> str:
     if re.fullmatch(BUCKET_PATTERN, value, re.ASCII):
-        return value.rstrip("/")
+        return _without_steps(value)
     if "@" in value or "?" in value:
         raise FieldError(
             f"{show(value)} is more than a bucket, and credentials never stand in a grid spec",
@@ -48,7 +55,7 @@ def scheme_of(bucket: object) -> str:
 
 def _namespaced(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(NAMESPACED_PATTERN, value, re.ASCII):
-        return value.rstrip("/")
+        return _without_steps(value)
     near = _with_namespace(value) if isinstance(value, str) else ""
     raise FieldError(
         f"{show(value)} is not a bucket of Object Storage with its namespace",
@@ -59,8 +66,8 @@ def _namespaced(value: object) -> str:
 
 def _with_namespace(value: str) -> str:
     """What lacks nothing but the namespace, or has one slash, or capitals in front; empty for all else."""
-    found = re.fullmatch(r"oci:/{1,2}([^/@]+)(@[^/]*)?(/.*)?", value, re.IGNORECASE)
-    near = f"oci://{found[1]}{found[2] or '@NAMESPACE'}{found[3] or ''}" if found else ""
+    match = re.fullmatch(r"oci:/{1,2}([^/@]+)(@[^/]*)?(/.*)?", value, re.IGNORECASE)
+    near = f"oci://{match[1]}{match[2] or '@NAMESPACE'}{match[3] or ''}" if match else ""
     return near if re.fullmatch(NAMESPACED_PATTERN, near.replace("@NAMESPACE", "@ns"), re.ASCII) else ""
 
 
@@ -75,7 +82,7 @@ def _any_bucket(value: object) -> str:
 def is_bucket(value: str) -> bool:
     """Whether it is one, of either form."""
     patterns = (BUCKET_PATTERN, NAMESPACED_PATTERN)
-    return any(re.fullmatch(each, value, re.ASCII) for each in patterns)
+    return any(re.fullmatch(pattern, value, re.ASCII) for pattern in patterns)
 
 
 NamespacedBucket = Annotated[str, Written(_namespaced, NAMESPACED_PATTERN, "oci://bucket@namespace/prefix")]

@@ -336,8 +336,8 @@ def _plans(section: Mapping[str, Any]) -> dict[tuple[str, str], Schedule]:
 
 def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int) -> Wrong:
     plans = _plans(section)
-    for field, each in plans.items():
-        if each.is_at_once and not by_itself:
+    for field, plan in plans.items():
+        if plan.is_at_once and not by_itself:
             yield (
                 ("repositories", name, *field),
                 FieldError(
@@ -345,7 +345,7 @@ def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int)
                     "write hourly, daily or a time such as 15m",
                 ),
             )
-        if each.is_timed and by_itself and _plan(section, field[0]).get("deletions") is True:
+        if plan.is_timed and by_itself and _plan(section, field[0]).get("deletions") is True:
             yield (
                 ("repositories", name, field[0], "deletions"),
                 FieldError(
@@ -419,12 +419,16 @@ def _exports(
     own = {} if kind is None else dict(kind.spec_model.written_links(section))
     of_all = own.get(("repository",))
     what = "link" if of_all is None else "repository"
-    exports = {name: _plans(each).get(("export", "changed")) for name, each in repositories.items()}
-    at_once = next((f"repository {name}" for name, each in exports.items() if each and each.is_at_once), "")
+    exports = {
+        name: _plans(repository).get(("export", "changed")) for name, repository in repositories.items()
+    }
+    at_once = next(
+        (f"repository {name}" for name, schedule in exports.items() if schedule and schedule.is_at_once), ""
+    )
     if of_all is not None and of_all.get("export_on", ["new"]):
         at_once = "its own section"
-    for name, each in exports.items():
-        if each is not None and each.is_timed and at_once:
+    for name, export in exports.items():
+        if export is not None and export.is_timed and at_once:
             yield (
                 ("repositories", name, "export", "changed"),
                 FieldError(
@@ -451,8 +455,8 @@ def _is_all(path: tuple[str, ...], link: Mapping[str, Any]) -> bool:
 def _nodes(data: Mapping[str, Any]) -> int:
     """How many nodes the groups have, as far as that is written."""
     groups = _mapping(data, "nodes").values()
-    counts = [each.get("count", 1) for each in groups if isinstance(each, Mapping)]
-    return sum(each for each in counts if isinstance(each, int))
+    counts = [group.get("count", 1) for group in groups if isinstance(group, Mapping)]
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:

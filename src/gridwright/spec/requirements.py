@@ -13,8 +13,8 @@ from gridwright.yamltext.fields import Duration, Size
 _READ = Update(Change.LIVE, "only planning reads it")
 
 
-class Families(SpecModel):
-    """Families of instance types to use, or not to."""
+class FamilyFilter(SpecModel):
+    """FamilyFilter of instance types to use, or not to."""
 
     allow: Annotated[list[str], _READ] = Field(
         default_factory=list,
@@ -73,8 +73,8 @@ class Requirements(SpecModel):
         default=None,
         description="The processor architecture of the nodes: x86_64 or arm64. By default either.",
     )
-    families: Annotated[Families, _READ] = Field(
-        default_factory=Families, description="Families of instance types to use, or not to."
+    families: Annotated[FamilyFilter, _READ] = Field(
+        default_factory=FamilyFilter, description="Families of instance types to use, or not to."
     )
     availability: Annotated[Availability, _READ] = Field(
         default_factory=Availability, description="What may be lost when a machine is."

@@ -66,7 +66,7 @@ class SchedulerSection(KindSection):
     runs_on_one_machine: ClassVar[bool] = False
     """Whether it gives jobs to the machine that Gridwright runs on, and to no other."""
     has_queue: ClassVar[bool] = True
-    """Whether users can hand in jobs."""
+    """Whether users can submit jobs."""
     knows_nodes: ClassVar[bool] = False
     """Whether it can tell which nodes there are, so that a site need not name them in the spec."""
     powers_nodes: ClassVar[bool] = False
@@ -96,7 +96,7 @@ class SchedulerSection(KindSection):
 
     @property
     def starts_jobs_on_nodes(self) -> bool:
-        """Whether jobs that are handed in start on the nodes of the grid."""
+        """Whether jobs that are submitted start on the nodes of the grid."""
         return self.has_queue and not self.runs_on_one_machine
 
 

@@ -155,7 +155,7 @@ class ActiveDirectory(UserDirectory):
         Update(Change.REBUILD, "people have other numbers, and files keep the old ones"),
     ] = Field(
         default="algorithmic",
-        description="Whence numbers come: algorithmic, out of each SID and the same on all machines, or "
+        description="Where numbers come from: algorithmic, out of each SID and the same on all machines, or "
         "directory, by uidNumber and gidNumber there.",
     )
 

@@ -60,9 +60,9 @@ def marks(directory: Path, start_s: float, end_s: float) -> list[ChangeMark]:
     from gridwright.spec.hosts import fold_hosts
 
     together: dict[tuple[float, Step, str, str], list[LoggedChange]] = {}
-    for each in read_changes(directory):
-        if start_s <= each.at_s <= end_s:
-            together.setdefault((each.at_s, each.step, each.name, each.target), []).append(each)
+    for change in read_changes(directory):
+        if start_s <= change.at_s <= end_s:
+            together.setdefault((change.at_s, change.step, change.name, change.target), []).append(change)
     found = []
     for (at_s, step, name, target), changes in together.items():
         nodes = fold_hosts(dict.fromkeys(node for each in changes for node in each.nodes))
@@ -96,23 +96,23 @@ def logged(changes: Sequence[Changed], first: int, at_s: float) -> list[LoggedCh
         LoggedChange(
             number,
             at_s,
-            each.step,
-            each.finding.key.name,
-            list(each.finding.key.nodes),
-            each.finding.key.target,
-            each.finding.level,
-            each.finding.since_s,
-            each.finding.found,
-            each.why,
+            change.step,
+            change.finding.key.name,
+            list(change.finding.key.nodes),
+            change.finding.key.target,
+            change.finding.level,
+            change.finding.since_s,
+            change.finding.found,
+            change.why,
         )
-        for number, each in enumerate(changes, first)
+        for number, change in enumerate(changes, first)
     ]
 
 
 def append(directory: Path, changes: Sequence[LoggedChange]) -> None:
     """Put changes at the end that are not there yet, on disk. Raises OSError and GridwrightError."""
-    there = max((each.number for each in read_changes(directory)), default=0)
-    lines = [encode(each) + b"\n" for each in changes if each.number > there]
+    there = max((change.number for change in read_changes(directory)), default=0)
+    lines = [encode(change) + b"\n" for change in changes if change.number > there]
     if not lines:
         return
     opened = open_directory(directory)

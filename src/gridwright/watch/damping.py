@@ -165,7 +165,7 @@ def _judged(
     """What a finding is after a round, and the step that it made, if any."""
     first = numbers.of(finding.pace) - damping.window
     # More than these say nothing new.
-    recent = [each for each in finding.changes if each > first][-damping.flapping_after :]
+    recent = [change for change in finding.changes if change > first][-damping.flapping_after :]
     new = replace(finding, changes=recent)
     if new.is_flapping:
         return (new, []) if recent else _calmed(new)

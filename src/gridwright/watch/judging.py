@@ -29,7 +29,7 @@ MOST_TEXT = 500
 """Characters of a text that is kept."""
 
 
-def judge(
+def round_report(
     observation: Observation,
     checks: Collection[Check],
     known: Iterable[FindingKey],
@@ -49,25 +49,25 @@ def judge(
     wrong += [*_reported_findings(observation), *_targets(observation)]
     silenced = observation.spec.silence if observation.spec else {}
     low = {each.key for each in wrong if GRAVEST_FIRST[each.level] > GRAVEST_FIRST[level]}
-    found: dict[FindingKey, SeenFinding] = {}
+    findings: dict[FindingKey, SeenFinding] = {}
     for each in wrong:
         if as_service and _is_lack_of_rights(each):
             continue
         is_told_by_silence = each.key.name == NODE_DOWN and set(each.key.nodes) <= set(observation.silent)
         if each.key.name in silenced or is_told_by_silence or each.key in low:
             continue
-        before = found.get(each.key)
-        found[each.key] = each if before is None else _joined(before, each)
-    left = [key for key in known if key not in found]
+        before = findings.get(each.key)
+        findings[each.key] = each if before is None else _joined(before, each)
+    left = [key for key in known if key not in findings]
     gone = {key for key in left if _is_gone(observation, key)}
-    places = {name: _by_node(each) for name, each in answers.items()}
+    places = {name: _by_node(answer) for name, answer in answers.items()}
     clear = [
         key
         for key in left
         if key not in gone and (key.name in silenced or key in low or _was_seen(observation, places, key))
     ]
     return RoundReport(
-        list(found.values()),
+        list(findings.values()),
         clear,
         sorted(gone),
         sorted(observation.down),
@@ -177,11 +177,11 @@ def _is_gone(observation: Observation, key: FindingKey) -> bool:
 
 
 def _by_node(answers: Iterable[NodeJudgement]) -> _Places:
-    found: dict[str, list[NodeJudgement]] = {}
+    judgements: dict[str, list[NodeJudgement]] = {}
     for answer in answers:
         for node in answer.nodes or (_NO_NODE,):
-            found.setdefault(node, []).append(answer)
-    return found
+            judgements.setdefault(node, []).append(answer)
+    return judgements
 
 
 def _was_seen(observation: Observation, answers: Mapping[str, _Places], key: FindingKey) -> bool:
@@ -203,8 +203,8 @@ def _answered(places: _Places, key: FindingKey) -> bool:
     for node in key.nodes or (_NO_NODE,):
         answers = places.get(node, ())
         if not answers or any(
-            not (each.judgement.answered and each.judgement.ok) and each.target in ("", key.target)
-            for each in answers
+            not (answer.judgement.answered and answer.judgement.ok) and answer.target in ("", key.target)
+            for answer in answers
         ):
             return False
     return True
@@ -216,9 +216,9 @@ def _was_observed(observation: Observation, key: FindingKey) -> bool:
     if observation.spec is not None and name not in observation.spec.filesystems:
         return True
     if key.name == TARGET_DOWN:
-        asked = key.nodes or tuple(observation.facts)
+        nodes = key.nodes or tuple(observation.facts)
         by_servers = not key.nodes and name in observation.targets_away
-        return by_servers or any(name in observation.facts[node].targets_away for node in asked)
+        return by_servers or any(name in observation.facts[node].targets_away for node in nodes)
     if key.nodes:
         return all(name in observation.facts[node].health for node in key.nodes)
     if key.target in observation.searched:

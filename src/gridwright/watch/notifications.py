@@ -79,16 +79,16 @@ def notice_of(
     at_s: float,
 ) -> Notification:
     """A notice of the changes of a round; `explained` has reason and remedy of findings by their names."""
-    rows = folded(((each.step, each.finding, each.why) for each in changes), explained)
-    still = [each for each in known if each.is_open and each.is_told]
-    there = folded((("flapping" if each.is_flapping else "open", each, "") for each in still), {})
+    rows = folded(((change.step, change.finding, change.why) for change in changes), explained)
+    still = [finding for finding in known if finding.is_open and finding.is_told]
+    there = folded((("flapping" if finding.is_flapping else "open", finding, "") for finding in still), {})
     return Notification(
         id_,
         at_s,
         grid,
         sender,
         rows[:MOST_ROWS],
-        sum(each.count for each in rows[MOST_ROWS:]),
+        sum(row.count for row in rows[MOST_ROWS:]),
         there[:MOST_ROWS],
         len(still),
     )
@@ -137,7 +137,7 @@ def put(waiting: Sequence[Notification], notice: Notification) -> list[Notificat
         return [*waiting, notice]
     last = waiting[-1]
     rows = [*last.changes, *notice.changes]
-    over = sum(each.count for each in rows[MOST_ROWS:])
+    over = sum(row.count for row in rows[MOST_ROWS:])
     merged = replace(
         last,
         at_s=notice.at_s,

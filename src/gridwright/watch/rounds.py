@@ -24,9 +24,9 @@ from gridwright.messages import MessageError, Messages, encode
 from gridwright.schedulers.process_tree import die_with_parent
 from gridwright.watch.round_messages import RoundRefused, RoundReport, RoundRequest
 
-ROUND_S, ALL_S = 120.0, 900.0
+ROUND_S, ALL_S = 130.0, 900.0
 """How long a round of cheap checks, and of all, may take. A doctor that waits for everything it asks (facts
-26 s, scheduler 30 s, servers 60 s) ends before the first; trials and searches before the second."""
+31 s, scheduler 30 s, servers 60 s) ends before the first; trials and searches before the second."""
 LATE, FAILED = "watch-round-late", "watch-round-failed"
 _GRACE_S = 0.4
 """For a round to take its connections down."""

@@ -83,12 +83,12 @@ class WatchState(Extensible):
     @property
     def known(self) -> Mapping[FindingKey, KnownFinding]:
         """Findings by what makes them the same."""
-        return {each.key: each for each in self.findings}
+        return {finding.key: finding for finding in self.findings}
 
     @property
     def open(self) -> list[KnownFinding]:
         """Those that are open."""
-        return [each for each in self.findings if each.is_open]
+        return [finding for finding in self.findings if finding.is_open]
 
     def with_receivers(self, names: Sequence[str]) -> WatchState:
         """The same for these receivers; what waits for others is dropped with them."""

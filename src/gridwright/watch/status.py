@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.messages import plain
+from gridwright.units import format_duration
 from gridwright.watch.damping import KnownFinding
 from gridwright.watch.notifications import clock, folded, place
 from gridwright.watch.state import Receiver, WatchState
@@ -30,8 +31,8 @@ def status_document(directory: Path, state: WatchState, now_s: float) -> dict[st
         "last_all_s": state.last_all_s,
         "rounds": plain(state.numbers),
         "open": [_plain(each, state, now_s) for each in _sorted(state.open)],
-        "receivers": {name: _receiver(each) for name, each in state.receivers.items()},
-        "changes": [plain(each) for each in list(read_changes(directory))[-MOST_CHANGES:]],
+        "receivers": {name: _receiver(receiver) for name, receiver in state.receivers.items()},
+        "changes": [plain(change) for change in list(read_changes(directory))[-MOST_CHANGES:]],
     }
 
 
@@ -47,7 +48,7 @@ def status_text(directory: Path, state: WatchState, now_s: float) -> str:
     for row in rows:
         flaps = ", flapping" if row.change == "flapping" else ""
         lines.append(f"{row.level} {row.name}: {place(row)}{row.found}")
-        lines.append(f"  since {clock(row.since_s)} ({duration(now_s - row.since_s)}){flaps}")
+        lines.append(f"  since {clock(row.since_s)} ({format_duration(now_s - row.since_s)}){flaps}")
         lines += [f"  mend: {row.remedy}"] if row.remedy else []
     unseen = [each for each in state.open if last_looked_is_old(each, state)]
     if unseen:
@@ -55,7 +56,7 @@ def status_text(directory: Path, state: WatchState, now_s: float) -> str:
     held = sum(not each.is_told for each in state.open)
     if held:
         lines += ["", f"{held} of these are not told yet: their nodes get no jobs."]
-    lines += ["", *(_receiver_line(name, each, now_s) for name, each in state.receivers.items())]
+    lines += ["", *(_receiver_line(name, receiver, now_s) for name, receiver in state.receivers.items())]
     recent = list(read_changes(directory))[-RECENT:]
     lines += ["Last changes:"] if recent else []
     for change in reversed(recent):
@@ -72,34 +73,27 @@ def last_looked_is_old(finding: KnownFinding, state: WatchState) -> bool:
     return finding.last_looked_s < last.began_s
 
 
-def duration(seconds: float) -> str:
-    """A time span in words, such as 3 d 4 h; a clock that was set back makes none below 0."""
-    left = max(0, int(seconds))
-    parts = []
-    for word, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, length)
-        if count:
-            parts.append(f"{count} {word}")
-    return " ".join(parts[:2]) or "0 s"
-
-
 def _rounds(state: WatchState, now_s: float) -> str:
     last = state.last_round
     if last is None:
         return "no round has ended yet."
-    ago = f"{duration(now_s - last.ended_s)} ago"
+    ago = f"{format_duration(now_s - last.ended_s)} ago"
     if last.problem:
         return f"the last round, {ago}, told nothing: {last.problem}"
     silent = f", {last.silent} silent" if last.silent else ""
     what = "all checks" if last.everything else "cheap checks"
-    every = f", all checks {duration(now_s - state.last_all_s)} ago" if state.last_all_s is not None else ""
+    every = (
+        f", all checks {format_duration(now_s - state.last_all_s)} ago"
+        if state.last_all_s is not None
+        else ""
+    )
     return f"last round {ago} ({what}, {last.nodes} node{'s'[: last.nodes != 1]}{silent}){every}."
 
 
 def _receiver_line(name: str, receiver: Receiver, now_s: float) -> str:
     sent = f"{receiver.sent} sent"
     if receiver.last_sent_s is not None:
-        sent += f", the last {duration(now_s - receiver.last_sent_s)} ago"
+        sent += f", the last {format_duration(now_s - receiver.last_sent_s)} ago"
     waits = f"; {len(receiver.waiting)} waiting" if receiver.waiting else ""
     if receiver.failures:
         failed = f"; {receiver.failures} tries in a row failed: {receiver.last_problem}"

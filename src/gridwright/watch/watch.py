@@ -77,7 +77,7 @@ class Watch:
         try:
             while not stop.is_set():
                 everything = time.monotonic() >= next_all_s
-                if not self.look(stop, everything=everything):
+                if not self.run_round(stop, everything=everything):
                     return
                 now_s = time.monotonic()
                 # A round that took longer than the time between two is not made up for.
@@ -91,7 +91,7 @@ class Watch:
     def once(self, stop: Event, *, everything: bool) -> bool:
         """One round, and what waits is sent as far as it is taken; False where it was told to stop."""
         try:
-            if not self.look(stop, everything=everything or self._until_all_s() <= 0):
+            if not self.run_round(stop, everything=everything or self._until_all_s() <= 0):
                 return False
             deadline = time.monotonic() + 2 * SEND_S
             self.send()
@@ -114,7 +114,7 @@ class Watch:
         settings = self._settings
         return min(settings.all_every_s, _AGAIN * settings.every_s) if lost else settings.all_every_s
 
-    def look(self, stop: Event, *, everything: bool) -> bool:
+    def run_round(self, stop: Event, *, everything: bool) -> bool:
         """Do a round, and keep what it changed; False where it was told to stop meanwhile."""
         began_s = self._clock()
         settings, known = self._settings, self.state.known
@@ -163,7 +163,8 @@ class Watch:
         receivers = state.receivers
         if notice is not None:
             receivers = {
-                name: replace(each, waiting=put(each.waiting, notice)) for name, each in receivers.items()
+                name: replace(receiver, waiting=put(receiver.waiting, notice))
+                for name, receiver in receivers.items()
             }
         self._write(
             replace(
@@ -233,7 +234,9 @@ class Watch:
             if left_s <= 0:
                 return
             waits = [
-                self.notifiers.wait_s(name) for name, each in self.state.receivers.items() if each.waiting
+                self.notifiers.wait_s(name)
+                for name, receiver in self.state.receivers.items()
+                if receiver.waiting
             ]
             stop.wait(min(_LOOK_S, left_s) if self.notifiers.is_busy else min([left_s, *waits]))
 

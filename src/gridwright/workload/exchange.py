@@ -98,7 +98,7 @@ class ExchangeDirectory:
 
     def append(self, name: str, kind: str, *messages: object) -> None:
         """Add a line for each message. Raises OSError."""
-        lines = [encode(each) + b"\n" for each in messages]
+        lines = [encode(message) + b"\n" for message in messages]
         fd = os.open(self.file(name, kind), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.write(fd, b"".join(lines))

@@ -84,4 +84,4 @@ class NodeSampler:
 
 def _disks() -> dict[str, tuple[int, int]]:
     counters = psutil.disk_io_counters(perdisk=True)
-    return {name: (each.read_bytes, each.write_bytes) for name, each in counters.items()}
+    return {name: (counter.read_bytes, counter.write_bytes) for name, counter in counters.items()}

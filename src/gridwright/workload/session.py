@@ -33,7 +33,6 @@ from gridwright.runs.workload_events import (
     WorkloadRepeatBegun,
 )
 from gridwright.runs.workload_judge import WorkloadNeeds
-from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.workload.messages import GridRequest, RunRequest
 from gridwright.workload.options import WorkloadOptions, copies_of, plan_request
 
@@ -177,8 +176,8 @@ def run_workload(
         if options.repeat > 1:
             _tell(told, WorkloadRepeatBegun(number=number, of=options.repeat))
         cores = grid.cores if grid else None
-        asked = plan_request(options, libraries, node=socket.gethostname(), cores=cores, repeat=number)
-        ended = _run_once(run, replace(asked, run=run.path.name), libraries, told, stop, silenced, grid)
+        request = plan_request(options, libraries, node=socket.gethostname(), cores=cores, repeat=number)
+        ended = _run_once(run, replace(request, run=run.path.name), libraries, told, stop, silenced, grid)
         if ended != ExitStatus.DONE:
             break
     return ended
@@ -186,9 +185,9 @@ def run_workload(
 
 def _run_once(
     run: RunDirectory,
-    asked: RunRequest,
+    request: RunRequest,
     libraries: Mapping[str, Path],
-    told: Sequence[Observer[WorkloadEvent]],
+    observers: Sequence[Observer[WorkloadEvent]],
     stop: threading.Event,
     silenced: Collection[str],
     grid: OnGrid | None,
@@ -196,9 +195,9 @@ def _run_once(
     logs = run.path / LOGS
     log = logs / "workload.log"
     if grid is not None:
-        worker = grid.worker(grid.request(libraries, asked), log)
+        worker = grid.worker(grid.request(libraries, request), log)
     else:
-        worker = WorkerProcess(_AGENT, asked, log)
+        worker = WorkerProcess(_AGENT, request, log)
     done: WorkloadDone | None = None
     with worker as agent:
         for event in _agreed(agent.events(stop)):
@@ -208,21 +207,11 @@ def _run_once(
                 event = _with_log(event, logs)  # noqa: PLW2901 - the same event, completed
             if isinstance(event, WorkloadDone):
                 done = event
-            _tell(told, event)
+            _tell(observers, event)
     if done is None:
-        _tell(told, _lost(agent, libraries, grid))
+        _tell(observers, _lost(agent, libraries, grid))
         return ExitStatus.INTERRUPTED if stop.is_set() and not agent.hangs else ExitStatus.ENVIRONMENT
     return done.exit
-
-
-def judged(ended: ExitStatus, result: WorkloadRecord) -> ExitStatus:
-    """The exit status of a workload: missed where a launch failed, and where what is required is open."""
-    if ended != ExitStatus.DONE:
-        return ended
-    judged_at_all = result.requires_something or (result.doubtful and bool(result.requirements))
-    open_ = judged_at_all and result.met is None
-    missed = result.met is False or open_ or bool(result.refused) or not result.launches
-    return ExitStatus.MISSED if missed else ExitStatus.DONE
 
 
 def _header(options: WorkloadOptions, grid: OnGrid | None, needs: WorkloadNeeds) -> WorkloadBegun:
@@ -264,7 +253,7 @@ def _with_log(event: LaunchEnded, logs: Path) -> LaunchEnded:
 
 def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | None) -> Problem:
     if grid is not None:
-        what = f"the process that hands in the jobs of the workload was lost: {agent.end}"
+        what = f"the process that submits the jobs of the workload was lost: {agent.end}"
         remedy = f"check the grid's state directory and {agent.log}; its jobs end within two minutes"
         return Problem(what=what, where=grid.state, remedy=remedy)
     return Problem(

@@ -72,17 +72,17 @@ def explain(
     details = error.errors(include_url=False)
     # An unknown name makes what is below it unknown too; one report is enough.
     bad_keys = {each["loc"][:-1] for each in details if each["loc"] and each["loc"][-1] == KEY}
-    for each in details:
-        path: FieldPath = each["loc"]
+    for detail in details:
+        path: FieldPath = detail["loc"]
         at_key = bool(path) and path[-1] == KEY
         path = path[:-1] if at_key else path
         if not at_key and any(path[: len(key)] == key for key in bad_keys):
             continue
         entries = list(document.entries(path))
-        if _follows(each["type"], at_key, path, entries, document):
+        if _follows(detail["type"], at_key, path, entries, document):
             continue
-        what, remedy = _message(_Wrong(dict(each), path, at_key, root, of, data))
-        index = _index(document, entries, path, at_key or each["type"] in ("extra_forbidden", "missing"))
+        what, remedy = _message(_Wrong(dict(detail), path, at_key, root, of, data))
+        index = _index(document, entries, path, at_key or detail["type"] in ("extra_forbidden", "missing"))
         problems.append(source.problem(index, what, remedy, _dotted(path)))
     return problems
 

@@ -98,6 +98,6 @@ def _unwrapped(annotation: Any) -> Any:  # noqa: ANN401
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
         elif get_origin(annotation) in (UnionType, Union):
-            annotation = next(each for each in get_args(annotation) if each is not NoneType)
+            annotation = next(arg for arg in get_args(annotation) if arg is not NoneType)
         else:
             return annotation

@@ -8,21 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from gridwright.errors import Finding
-from gridwright.filesystems.health import Condition, Health, Run
-from gridwright.filesystems.kind import FileSystemKind
-from gridwright.filesystems.mount_entry import MountEntry
-from gridwright.filesystems.ports import ServerPorts
-from gridwright.filesystems.resources import OPERATIONS, Contribution, Resource, Route, Use
-from gridwright.filesystems.tuning_kind import TuningKind
-from gridwright.services.playbook_role import PlaybookRole
-from gridwright.services.ports import Ports
-from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import Delivery
+from gridwright.api import (
+    NEW_KIND,
+    OPERATIONS,
+    Change,
+    ClientSettings,
+    Condition,
+    Contribution,
+    Delivery,
+    FileSystem,
+    FileSystemKind,
+    Finding,
+    Health,
+    MountEntry,
+    PlaybookRole,
+    Ports,
+    Resource,
+    Route,
+    ServerPorts,
+    TuningKind,
+    Update,
+    Use,
+)
 
 if TYPE_CHECKING:
-    from gridwright.filesystems.site import Site
+    from gridwright.api import Run, Site
 
 BROKEN_MARK = ".toyfs-broken"
 """A file that the toy server leaves where it lost a disk."""
@@ -52,7 +62,7 @@ class ToyFileSystem(FileSystem):
     )
 
 
-class ToyKind(FileSystemKind[ToyFileSystem]):
+class ToyKind(FileSystemKind[ToyFileSystem], ClientSettings[ToyFileSystem]):
     """What Gridwright asks of a toy file system."""
 
     spec_model = ToyFileSystem

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from gridwright.providers.provider import Provider, Removal
-from gridwright.spec.fields import Change, Directory, SpecModel, Update
-from gridwright.spec.provider import ProviderSection
-from gridwright.yamltext.fields import FieldError
-from gridwright.yamltext.together import Refused
+from gridwright.api import (
+    Change,
+    Directory,
+    FieldError,
+    Provider,
+    ProviderSection,
+    Refused,
+    Removal,
+    SpecModel,
+    Update,
+)
 
 if TYPE_CHECKING:
-    from gridwright.providers.caller import Caller
-    from gridwright.providers.read_me import Notes
-    from gridwright.schedulers.set_up import SchedulerSetup
-    from gridwright.setup.playbook import Hosts
-    from gridwright.spec.model import GridSpec
+    from gridwright.api import Caller, GridSpec, Hosts, Notes, SchedulerSetup
 
 MOST_LAMPS = 8
 
@@ -102,13 +104,13 @@ class ToyProvider(Provider):
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """The machine that Gridwright runs on."""
-        from gridwright.setup.playbook import Hosts
+        from gridwright.api import Hosts
 
         return Hosts.this_machine(machine)
 
     def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """Where the box stands."""
-        from gridwright.providers.read_me import Notes
+        from gridwright.api import Notes
 
         return Notes(at_end=f"The lamps of this grid are in {_box(spec)}.")
 

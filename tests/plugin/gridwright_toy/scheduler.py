@@ -13,17 +13,19 @@ from typing import Any
 
 from gridwright_toy.scheduler_kind import ToySection
 
-from gridwright.errors import GridwrightError, Problem, input_error
-from gridwright.schedulers.job import (
+from gridwright.api import (
+    GridwrightError,
     Job,
     JobExplanation,
     JobRequest,
     JobState,
     NodeState,
     PlacementCheck,
+    Problem,
     Requirement,
+    input_error,
+    option_problems,
 )
-from gridwright.schedulers.supported_options import option_problems
 
 _MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

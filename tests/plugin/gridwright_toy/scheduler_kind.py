@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gridwright.schedulers.kind import SchedulerKind
-from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
+from gridwright.api import LATER_JOBS, REPLACED, SchedulerKind, SchedulerSection
 
 if TYPE_CHECKING:
     from gridwright_toy.scheduler import ToyScheduler
 
-    from gridwright.schedulers.head_node import HeadNode
-    from gridwright.spec.model import GridSpec
+    from gridwright.api import GridSpec, HeadNode
 
 
 class ToySection(SchedulerSection):
@@ -39,7 +37,7 @@ class ToySchedulerKind(SchedulerKind[ToySection]):
         """The jobs of a grid, which lie in its state directory."""
         from gridwright_toy.scheduler import ToyScheduler
 
-        from gridwright.schedulers.state_directory import state_directory
+        from gridwright.api import state_directory
 
         return ToyScheduler(state_directory(spec), self.section(spec))
 

@@ -21,6 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 NONE, ARCHIVE, RESTORE, REMOVE, CANCEL = 10, 20, 21, 22, 23
+_ASKED = {"10": ARCHIVE, "11": RESTORE, "13": REMOVE}
+"""HUA_ARCHIVE, HUA_RESTORE and HUA_REMOVE."""
+_HERE = 9
+"""HS_EXISTS and HS_ARCHIVED: what a file is once it was archived or restored."""
 _RETRY = 2
 _FSNAME = b"FS\0"
 _SEQUENCE = 0x200000401
@@ -222,7 +226,10 @@ class Coordinator:
         return 0, name
 
     def _unregister(self, name: str, *, given: list[int]) -> tuple[int, str, None]:
-        self.agents.pop(self._clients[name], None)
+        agent = self.agents.pop(self._clients[name], None)
+        for other, handle in agent.handles.items() if agent else ():
+            if other != name:
+                handle.send(b"?")
         return 0, "", None
 
     def _gone(self, name: str) -> None:
@@ -290,8 +297,8 @@ class Coordinator:
         action.progress.append((int(offset), int(length)))
         return 0, "", None
 
-    def _ask(self, archive: str, fid: str, *, given: list[int]) -> tuple[int, str, None]:
-        action = Action(REMOVE, fid, 0x6A000000 + len(self.actions), int(archive))
+    def _ask(self, verb: str, archive: str, fid: str, *, given: list[int]) -> tuple[int, str, None]:
+        action = Action(_ASKED[verb], fid, 0x6A000000 + len(self.actions), int(archive))
         self.actions[action.cookie] = action
         self._hand_out([action])
         return 0, "", None
@@ -318,8 +325,8 @@ class Coordinator:
             return self._breach(f"end at {offset}, flags {flags}, of {action}"), "", None
         if int(flags) and action.verb == RESTORE:
             return self._breach(f"given back with a file of its own: {action}"), "", None
-        if int(error) == 0 and action.verb == REMOVE and self._by_fid(action.fid).exists():
-            self._marks.pop(self._by_fid(action.fid).stat().st_ino, None)
+        if int(error) == 0 and self._by_fid(action.fid).exists():
+            self._marks[self._by_fid(action.fid).stat().st_ino] = 0 if action.verb == REMOVE else _HERE
         if int(error) == 0 and action.verb == RESTORE:
             path = self._by_fid(action.fid)
             size = path.stat().st_size
@@ -351,7 +358,8 @@ class Coordinator:
     def _import(
         self, archive: str, mode: str, uid: str, gid: str, size: str, *rest: str, given: list[int]
     ) -> tuple[int, str, None]:
-        atime, atime_ns, mtime, mtime_ns, _, _ = (*map(int, rest[:5]), rest[5])
+        # Of times a metadata server keeps whole seconds.
+        atime, _, mtime, *_ = map(int, rest[:4])
         (file,) = given
         status = os.fstat(file)
         if status.st_size or not stat.S_ISREG(int(mode)) or not 0 < int(archive) < 1 << 31:
@@ -359,7 +367,7 @@ class Coordinator:
         os.ftruncate(file, int(size))
         os.fchown(file, int(uid), int(gid))
         os.fchmod(file, int(mode) & 0o7777)
-        os.utime(file, ns=(atime * 10**9 + atime_ns, mtime * 10**9 + mtime_ns))
+        os.utime(file, (atime, mtime))
         self.released.add(status.st_ino)
         return 0, self.fid_of(Path(f"/proc/self/fd/{file}").readlink()), None
 

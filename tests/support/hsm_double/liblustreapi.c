@@ -166,6 +166,9 @@ int llapi_hsm_copytool_recv(struct hsm_copytool_private *tool, void **list, int 
 		return -errno;
 	if (length == 0)
 		return -ESHUTDOWN;
+	/* Another copytool of this client has left: seen of 2.17. */
+	if (length == 1)
+		return -EPROTO;
 	*list = tool->list;
 	*size = (int)length;
 	return 0;
@@ -305,14 +308,15 @@ struct request {
 	struct extent extent;
 } __attribute__((packed));
 
-/* Removals (HUA_REMOVE) of one file; releases are seen on a real Lustre alone (tests/lustre). */
+/* HUA_ARCHIVE, HUA_RESTORE and HUA_REMOVE of one file; releases are seen on a real Lustre alone (tests/lustre). */
 int llapi_hsm_request(const char *path, const struct request *asking)
 {
 	char text[400];
-	if (!path || !asking || asking->action != 13 || asking->count != 1 || asking->archive < 1)
+	if (!path || !asking || asking->action < 10 || asking->action > 13 || asking->action == 12 ||
+	    asking->count != 1 || asking->archive < 1)
 		return -EINVAL;
-	snprintf(text, sizeof(text), "ask %u 0x%lx:0x%x:0x%x", asking->archive, asking->fid.seq, asking->fid.oid,
-		 asking->fid.ver);
+	snprintf(text, sizeof(text), "ask %u %u 0x%lx:0x%x:0x%x", asking->action, asking->archive, asking->fid.seq,
+		 asking->fid.oid, asking->fid.ver);
 	return asked(text, -1, NULL, 0, NULL);
 }
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster
+from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk

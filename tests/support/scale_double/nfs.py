@@ -75,7 +75,7 @@ class CesCommands:
 
     def _mmnfs(self, words: list[str], _: str) -> None:
         if "NFS" not in self.ces_services or not self.file_accounts:
-            raise Refused("mmnfs: The NFS service is not enabled, or nobody said whence accounts are.")
+            raise Refused("mmnfs: The NFS service is not enabled, or nobody said where accounts are from.")
         path, there = words[2], self.nfs_exports.get(words[2])
         if words[:2] == ["export", "add"]:
             if there is not None or path not in self.directories:

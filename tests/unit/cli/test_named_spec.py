@@ -33,6 +33,8 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
         ("gridwright exporter FILE --rules", "gridwright exporter 'my grids/site.yaml' --rules"),
         ("gridwright explain-slow", "gridwright explain-slow 'my grids/site.yaml'"),
         ("gridwright jobs --all", "gridwright jobs --grid 'my grids/site.yaml' --all"),
+        ("gridwright repo import", "gridwright repo import --grid 'my grids/site.yaml'"),
+        ("gridwright repo ls archive", "gridwright repo ls --grid 'my grids/site.yaml' archive"),
         *(
             (same, same)
             for same in (

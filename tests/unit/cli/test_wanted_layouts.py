@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.data.wanted_layouts import wanted_layouts
+from gridwright.cli.data.desired_layouts import desired_layouts
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.spec.load import load_spec
 
@@ -23,10 +23,10 @@ SPEC = Path(__file__).parents[3] / "examples/aws-lustre.yaml"
 )
 def test_what_no_file_can_have_is_refused(names: list[str], told: str | None, said: str) -> None:
     with pytest.raises(GridwrightError) as caught:
-        wanted_layouts(load_spec(SPEC), names, told)
+        desired_layouts(load_spec(SPEC), names, told)
     assert (caught.value.status, caught.value.problems[0].what) == (ExitStatus.INPUT, said)
 
 
 @pytest.mark.parametrize("told", ["24", "-1", "1GiB:1,24", "auto"])
 def test_what_fits_is_taken(told: str) -> None:
-    assert list(wanted_layouts(load_spec(SPEC), ["data"], told)) == ["data"]
+    assert list(desired_layouts(load_spec(SPEC), ["data"], told)) == ["data"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.commands import CommandOutput
+from gridwright.commands import CommandOutput, CommandSilent
 from gridwright.doctor.access import NodeAccess
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults, search_of_filesystems
@@ -77,6 +77,20 @@ def test_every_node_is_asked_in_one_go_and_the_master_that_they_mount() -> None:
     assert findings[0].nodes == () and findings[0].found.startswith("file system shared: ")
 
 
+def test_what_hangs_since_the_master_is_silent_is_no_fault_of_its_own() -> None:
+    grid = Grid(facts_of(now("compute1", hangs=True), now("compute2")))
+    assert [each.name for each in grid.faults()] == ["master-silent"]
+    grid.broken = True
+    assert {each.name for each in grid.faults()} == {"filesystem-silent", "library-hangs"}
+
+
+def test_a_node_that_ssh_does_not_know_yet_is_told_so() -> None:
+    said = b"Warning: Permanently added 'b' (ED25519) to the list.\nHost key verification failed.\n"
+    grid = Grid({**facts_of(now("compute1")), "compute2": CommandOutput(255, b"", said)})
+    (told,) = [each for each in grid.faults() if each.name == "node-silent"]
+    assert told.found.startswith("its host key is not known here")
+
+
 def test_a_file_system_that_cannot_be_asked_is_a_finding() -> None:
     grid = Grid(facts_of(now("compute1")))
     grid.broken = True
@@ -94,6 +108,7 @@ def test_a_node_that_the_scheduler_gives_no_jobs() -> None:
 
 def test_the_event_of_a_finding_names_nodes_folded() -> None:
     grid = Grid(facts_of(*(now(f"compute{n}", hangs=True) for n in range(1, 12))))
+    grid.broken = True
     (hangs,) = [each for each in grid.faults() if each.name == "library-hangs"]
     event = check_event(hangs)
     assert len(event.nodes) == 11
@@ -131,6 +146,25 @@ def test_a_proof_has_one_line_for_all_settings_that_drifted() -> None:
     assert not [each for each in faults(found, {TUNING_DRIFT: "known"}) if each.name == TUNING_DRIFT]
 
 
+def never(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+    raise AssertionError(command)
+
+
+def test_a_search_that_hangs_in_one_library_is_not_begun_in_the_next() -> None:
+    libraries = {"data": MACHINES.libraries["data"], "work": MACHINES.libraries["data"]}
+    spec = MACHINES.model_copy(update={"libraries": libraries})
+    facts = replace(now("compute1"), libraries=dict.fromkeys(libraries, sound()))
+    commands: list[Sequence[str]] = []
+
+    def hangs(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        commands.append(command)
+        raise CommandSilent("lfs has not answered for 30 s", None, "see dmesg")
+
+    found = search_of_filesystems(Observation(spec, {"compute1": facts}, {}, {}), hangs)
+    assert found["shared"] == SearchedFiles([], complete=False)
+    assert len(commands) == 1
+
+
 def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers() -> None:
     path = "/mnt/grid/data/a"
     on_one = Lfs(layouts={path: printed("205-getstripe-default")}, files={path: 2**35})
@@ -153,5 +187,8 @@ def test_large_files_on_one_target_are_looked_for_where_the_file_system_answers(
 
     hanging = Observation(MACHINES, {"compute1": now("compute1", hangs=True)}, {}, {})
     assert search_of_filesystems(hanging, on_one)["shared"] == SearchedFiles([], complete=False)
+    away = replace(now("compute1"), targets_away={"shared": {"scratch-OST0001": "FULL, no answer for 9 s"}})
+    searched = search_of_filesystems(Observation(MACHINES, {"compute1": away}, {}, {}), never)
+    assert searched["shared"] == SearchedFiles([], complete=False)
     unable = search_of_filesystems(Observation(MACHINES, {"compute1": now("compute1")}, {}, {}), nothing)
     assert unable["shared"] == SearchedFiles([], complete=False)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.bounded import Hangs, look
+from gridwright.bounded import Hangs, call_bounded
 from gridwright.doctor.examination import FACTS
 from gridwright.doctor.facts import gather as facts_of
 from gridwright.doctor.facts import mounted
@@ -207,11 +207,11 @@ def test_a_look_at_a_library_that_is_killed_leaves_no_name_behind(tmp_path: Path
         return what(place)
 
     with pytest.raises(Hangs):
-        look(partial(looks, os, "fstat", library), 1.0)
+        call_bounded(partial(looks, os, "fstat", library), 1.0)
     assert asked.read_text() == ""
     asked.unlink()
     with pytest.raises(Hangs):
-        look(partial(looks, fcntl, "flock", locks), 1.0)
+        call_bounded(partial(looks, fcntl, "flock", locks), 1.0)
     assert (asked.read_text(), list(place.iterdir())) == ("", [])
 
 

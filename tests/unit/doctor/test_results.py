@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.cli.prove.doctor import document
+from gridwright.cli.prove.doctor import _sum, document
 from gridwright.doctor.access import access_to
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks, needs_pairs
-from gridwright.doctor.examination import asked_of_nodes
+from gridwright.doctor.examination import filesystem_requests
 from gridwright.doctor.facts.health import health
 from gridwright.doctor.results import results_of
 from gridwright.errors import Finding, GridwrightError
@@ -18,7 +18,7 @@ from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import names_in_set
 from gridwright.spec import parse_spec
 from gridwright.spec.changelog_users import changelog_user
-from tests.support.doctor_grid import MACHINES, SPEC, grid, machine, node, results, sound
+from tests.support.doctor_grid import MACHINES, SPEC, grid, machine, mount, node, results, sound
 
 EVICTED = {
     "level": "error",
@@ -70,12 +70,60 @@ def test_a_node_that_cannot_ask_a_file_system_is_named_unless_its_library_hangs(
     assert (told.ok, told.applies) == (True, False)
 
 
+AWAY = {"scratch-OST0001": "DISCONN"}
+
+
+def test_what_hangs_since_targets_are_away_is_no_fault_of_its_own() -> None:
+    hangs = {"data": sound(hangs=True, source="mgs:/scratch"), "work": sound(path="/scratch/work")}
+    alone = {
+        each.name for each in results(grid(machine("n1", libraries=hangs), spec=MACHINES)) if not each.ok
+    }
+    seen = grid(machine("n1", libraries=hangs, targets_away={"shared": AWAY}), spec=MACHINES)
+    told = by_name(results(seen), "library-hangs")
+    assert alone - {each.name for each in results(seen) if not each.ok} == {"library-hangs"}
+    assert any("does not answer: targets are away: scratch-OST0001 (DISCONN)" in each.found for each in told)
+    elsewhere = grid(machine("n1", libraries=hangs, targets_away={"disk": AWAY}), spec=MACHINES)
+    assert [each.ok for each in by_name(results(elsewhere), "library-hangs")] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [({"hangs": True}, "mount-hangs"), ({"broken": "Input/output error"}, "mount-broken")],
+)
+def test_without_a_spec_all_mounts_of_targets_that_are_away_follow_from_that(
+    state: dict[str, object], name: str
+) -> None:
+    mounts = [
+        mount(point, type="lustre", local=False, source="mgs:/scratch", **state) for point in ("/a", "/b")
+    ]
+    for away, expected in (({}, [False, False]), ({"/a": AWAY}, [True])):
+        seen = grid(machine("n1", libraries={}, mounts=mounts, targets_away=away), spec=None)
+        assert [each.ok for each in by_name(results(seen), name)] == expected
+
+
+def test_without_a_spec_a_file_system_that_does_not_say_how_it_is_is_named() -> None:
+    unknown = {"health:/a": "no answer for 12 s"}
+    for hangs, ok in ((False, False), (True, True)):
+        seen = grid(
+            machine("n1", libraries={}, mounts=[mount("/a", hangs=hangs)], unknown=unknown), spec=None
+        )
+        (told,) = by_name(results(seen), "filesystem-silent")
+        assert (told.ok, "no answer for 12 s" in told.found) == (ok, True)
+
+
+def test_the_last_line_counts_what_was_told_and_not_names_of_checks() -> None:
+    seen = grid(node("n1", sound(options="rw,nodev,flock")), node("n2", sound(options="rw,nosuid,flock")))
+    warnings = [each for each in results(seen) if not each.ok and each.level == "warning"]
+    assert len(by_name(warnings, "library-suid")) == 2
+    assert f" {len(warnings)} warnings" in _sum(results(seen), seen)
+
+
 def test_a_file_system_is_looked_at_as_the_spec_describes_it() -> None:
-    described = asked_of_nodes(MACHINES)
+    described = filesystem_requests(MACHINES)
     assert set(described) == {"shared", "disk"}
     names = {each.name for each in health(described["shared"] | {"path": "/no/such/mount"}).findings}
     assert names == set()
-    assert set(asked_of_nodes(SPEC)) == set()
+    assert set(filesystem_requests(SPEC)) == set()
 
 
 def test_metadata_servers_are_told_which_archives_repositories_are() -> None:
@@ -86,7 +134,7 @@ def test_metadata_servers_are_told_which_archives_repositories_are() -> None:
         "repositories: {kept: {library: data, bucket: s3://site/kept, hsm_archive: 4}, "
         "made: {library: work, bucket: s3://site/made, export: {by: changelog}}}\nscheduler: {type: slurm}\n"
     )
-    described = asked_of_nodes(spec)
+    described = filesystem_requests(spec)
     assert described["shared"]["hsm_archives"] == [1, 4]
     assert described["shared"]["changelog_users"] == [changelog_user(spec, "made")]
     # This machine serves no MDT, so it knows nothing of agents.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks
-from gridwright.doctor.checks.tuning import commands_asked, settings_asked
+from gridwright.doctor.checks.tuning import requested_commands, requested_settings
 from gridwright.doctor.facts.gather import _QUEUE
 from gridwright.doctor.observation import Observation
 from gridwright.doctor.results import results_of
@@ -53,6 +53,23 @@ def asked_rows() -> list[TuningRow]:
         for row in rows("sysctl", "sysfs", "limit", "service", *brought_kinds())
         if "compute" in row.roles and row.key not in ("time-sync", "host-name")
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "kib", "value"),
+    [
+        ("osc.*.max_dirty_mb", 983448, 240),
+        ("osc.*.max_dirty_mb", 4 * 2**20, 256),
+        ("llite.*.max_read_ahead_mb", 402584, 196),
+        ("llite.*.max_read_ahead_mb", 983448, 256),
+        ("llite.*.max_read_ahead_per_file_mb", 402584, 196),
+        ("llite.*.max_read_ahead_per_file_mb", 983448, 256),
+    ],
+)
+def test_no_more_is_asked_of_a_small_client_than_it_takes(key: str, kib: int, value: int) -> None:
+    """Clients of 2.17.0 with so much memory refused 241, and cut 256 off at 196 without a word."""
+    (row,) = [each for each in rows("lustre-client") if each.key == key]
+    assert desired_value(row, NodeSize(kib * 1024, 2, 2)) == value
 
 
 def wrong_value(row: TuningRow) -> str:
@@ -184,15 +201,15 @@ def test_nodes_of_a_lab_are_not_judged_by_the_kernel_that_they_share() -> None:
 def test_a_disk_tells_all_that_the_table_asks_of_disks() -> None:
     asked = {row.key for row in rows("block")} | {row.bounded_by for row in rows("block") if row.bounded_by}
     assert asked <= set(_QUEUE)
-    assert "vm.swappiness" in settings_asked()["sysctl"]
+    assert "vm.swappiness" in requested_settings()["sysctl"]
 
 
 def test_nodes_are_asked_for_every_row_that_they_do_not_tell_of_anyway() -> None:
-    asked = {kind: set(keys) for kind, keys in [*settings_asked().items(), *commands_asked().items()]}
+    asked = {kind: set(keys) for kind, keys in [*requested_settings().items(), *requested_commands().items()]}
     for row in tuning_rows():
         told = row.kind in ("block", "mount", "tuned") or row.key in ("time-sync", "host-name")
         assert told or row.key in asked[row.kind], row.name
-    assert commands_asked()["scale"]["pagepool"][-1] == "pagepool"
+    assert requested_commands()["scale"]["pagepool"][-1] == "pagepool"
 
 
 def test_what_a_command_did_not_tell_is_no_setting_and_not_judged() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gridwright.filesystems import kind_of
-from gridwright.filesystems.directory_layout import directory_findings, stated_wish
-from gridwright.filesystems.layout_wish import LayoutWish
+from gridwright.filesystems.desired_layout import DesiredLayout
+from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
+from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.layout_command import plain
@@ -25,9 +25,7 @@ def found(layout: Any) -> list[str]:
     library = Library.model_validate({"filesystem": "shared", **({"layout": layout} if layout else {})})
     return [
         f"{each.name}: {each.text} {each.remedy}"
-        for each in directory_findings(
-            kind_of(lustre), lustre, RUN, "/l/data", stated_wish(kind_of(lustre), lustre, "data", library)
-        )
+        for each in directory_findings(lustre, RUN, "/l/data", layout_in_spec(lustre, "data", library))
     ]
 
 
@@ -47,13 +45,34 @@ def test_a_directory_that_gives_another_layout_is_told_with_the_command_that_set
 
 def test_what_somebody_has_set_where_the_model_chooses_is_information() -> None:
     lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
-    wish = LayoutWish(library="data", layout=plain(4), stated=False)
-    (told,) = directory_findings(kind_of(lustre), lustre, RUN, "/l/data", wish)
+    wish = DesiredLayout(library="data", layout=plain(4), stated=False)
+    (told,) = directory_findings(lustre, RUN, "/l/data", wish)
     assert told.level == "info"
     assert "the model chooses 4 OSTs" in told.text
 
 
+def test_a_layout_of_the_model_is_no_wider_than_the_targets_that_are_there() -> None:
+    """What lfs df prints on a Lustre of two OSTs, of which a spec without servers says nothing."""
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
+    parts = (
+        Component(end=2**26, stripe_count=1), Component(start=2**26, end=2**32, stripe_count=4),
+        Component(start=2**32, stripe_count=-1),
+    )  # fmt: skip
+    space = """\
+UUID                   1K-blocks        Used   Available Use% Mounted on
+testfs-MDT0000_UUID       585656        1684      516768   1% /l[MDT:0]
+testfs-OST0000_UUID      1908940        5488     1782212   1% /l[OST:0]
+testfs-OST0001_UUID      1908940        9584     1778116   1% /l[OST:1]
+"""
+    run = Lfs(layouts={"/l/data": printed("205-getstripe-default")}, df=space)
+    wish = DesiredLayout(library="data", layout=FileLayout(parts), stated=False)
+    (told,) = directory_findings(lustre, run, "/l/data", wish)
+    assert told.text.endswith("the model chooses 1 OST until 64 MiB, then all")
+    as_wanted = Lfs(layouts={"/l/data": printed("221-getstripe-d-yaml-dir3")}, df=space)
+    assert directory_findings(lustre, as_wanted, "/l/data", wish) == []
+
+
 def test_a_kind_without_layouts_has_nothing_to_differ() -> None:
     local = LocalFileSystem.model_validate({"type": "local", "path": "/s"})
-    wish = LayoutWish(library="data", layout=plain(4))
-    assert directory_findings(kind_of(local), local, RUN, "/s", wish) == []
+    wish = DesiredLayout(library="data", layout=plain(4))
+    assert directory_findings(local, RUN, "/s", wish) == []

@@ -13,16 +13,29 @@ from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.builtin import BUILT_IN
+from gridwright.filesystems.capabilities import (
+    Changelogs,
+    ClientSettings,
+    CloudFindings,
+    Degradation,
+    LabServices,
+    Layouts,
+    LazyLoad,
+    NodeDisks,
+    Offers,
+    ServerHealth,
+)
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.health import Health
 from gridwright.filesystems.in_lab import StorageNodes
 from gridwright.filesystems.kind import FileSystemKind
-from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.loss import DeadPart
 from gridwright.filesystems.offers import OnSale
+from gridwright.filesystems.provided import LustreServers, ManagedLustre
 from gridwright.filesystems.resources import Contribution
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.filesystems.volume_sets import volume_market
+from gridwright.filesystems.watching import watcher_of
 from gridwright.model.grid import grid_model
 from gridwright.providers.aws.provider import AWS
 from gridwright.spec import json_schema, parse_spec
@@ -97,7 +110,9 @@ def test_the_spec_is_told_of_problems_and_findings(name: str) -> None:
     # What has the wrong type is told by the model alone.
     for wrong in ({"type": name}, dict.fromkeys(kind.spec_model.model_fields, object())):
         assert all(isinstance(path, tuple) for path, _ in kind.problems(wrong))
-    found = [*kind.findings("one", filesystem, spec), *kind.cloud_findings("one", filesystem, spec)]
+    found = [*kind.findings("one", filesystem, spec)]
+    if isinstance(kind, CloudFindings):
+        found += kind.cloud_findings("one", filesystem, spec)
     assert {each.name for each in found} <= set(KNOWN)
 
 
@@ -112,16 +127,17 @@ def test_predictions_and_plans_are_told_what_it_brings(name: str) -> None:
     assert isinstance(found, Contribution)
     assert bool(found.unknown) == (len(found.routes) < 2)
     assert site.problems == []
-    section = kind.on_node_disks({"type": "instance-store"})
-    assert section is None or section["type"] == name
-    assert (section is not None) <= filesystem.is_node_local
+    if isinstance(kind, NodeDisks):
+        assert kind.on_node_disks({"type": "instance-store"})["type"] == name
+        assert filesystem.is_node_local
+        assert kind.scratch_array(filesystem) is None, "no disks are described"
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if isinstance(kind, Offers)])
 def test_what_it_offers_a_planner_is_a_section_of_its_own(name: str) -> None:
     catalog = load_catalog(None)
     servers = [(catalog.instance(each, "aws"), 2.0) for each in ("m5n.8xlarge", "r5n.8xlarge")]
-    volumes = volume_market(catalog, AWS.planned_volumes, "us-east-1")
+    volumes = volume_market(catalog, AWS.market.planned_volumes, "us-east-1")
     where = WHERE.get(name, AMAZONS)
     on_sale = OnSale(
         catalog,
@@ -129,9 +145,11 @@ def test_what_it_offers_a_planner_is_a_section_of_its_own(name: str) -> None:
         servers,
         volumes,
         provider=where["provider"],
-        shared_volumes=volume_market(catalog, AWS.shared_volume_types, "us-east-1"),
+        shared_volumes=volume_market(catalog, AWS.shared_volumes.types, "us-east-1"),
     )
-    for offer in KINDS[name].offers(on_sale):
+    kind = KINDS[name]
+    assert isinstance(kind, Offers)
+    for offer in kind.offers(on_sale):
         choice = offer.smallest(1e9, 2**40)
         assert offer.most
         assert choice is not None
@@ -149,62 +167,60 @@ def test_nodes_are_told_what_to_mount(name: str) -> None:
     if entry is not None:
         assert entry.type in kind.kernel_types
         assert entry.mount_point == "/grid"
-    assert kind.scratch_array(filesystem) is None, "no disks are described"
+    if not isinstance(kind, ClientSettings):
+        return
     for filesystems in ([], [filesystem]):
         variables = kind.playbook_variables(filesystems)
         assert json.loads(json.dumps(variables)) == variables
     assert kind.playbook_variables([]).keys() == kind.playbook_variables([filesystem]).keys()
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_health_is_asked_without_a_traceback(name: str) -> None:
-    kind, filesystem, _ = asked(name)
-    for ask in (
-        lambda: kind.health(filesystem, unreachable, "/grid"),
-        lambda: kind.server_health(unreachable, None),
-        lambda: kind.library_findings(filesystem, unreachable, "/grid/data", LayoutWish(library="data")),
-    ):
-        try:
-            found = ask()
-        except GridwrightError as error:
-            assert error.problems
-        else:
-            assert found is None or isinstance(found, Health) or found == []
-    if kind.asks_servers:
-        with pytest.raises(GridwrightError):
-            kind.server_health(unreachable, "host")
-    assert kind.server_of_mount("") is None
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_counters_and_layouts_are_asked_without_a_traceback(name: str) -> None:
-    kind, filesystem, _ = asked(name)
-
-    def layout() -> FileLayout | None:
-        return kind.layout(filesystem, unreachable, "/grid/data")
-
-    # What cannot be asked says so when it is read, not when a monitor begins.
-    for ask in (
-        kind.counters(filesystem, unreachable, "/grid"),
-        kind.server_counters(filesystem, unreachable),
-        layout,
-    ):
-        if ask is not None:
-            with contextlib.suppress(GridwrightError):
-                found = ask()
-                assert not found or isinstance(found, Mapping)
     for row_kind in kind.tuning_kinds():
         assert row_kind.command("key")
         assert row_kind.value("", "key") is None
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_health_is_asked_without_a_traceback(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+    try:
+        found = kind.health(filesystem, unreachable, "/grid")
+    except GridwrightError as error:
+        assert error.problems
+    else:
+        assert found is None or isinstance(found, Health)
+    if isinstance(kind, ServerHealth):
+        for server in (None, "host"):
+            with pytest.raises(GridwrightError):
+                kind.server_health(unreachable, server)
+        assert kind.server_of_mount("") is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_counters_and_layouts_are_asked_without_a_traceback(name: str) -> None:
+    kind, filesystem, _ = asked(name)
+    watchers = [watcher for each in kind.kernel_types if (watcher := watcher_of(each)) is not None]
+    # What cannot be asked says so when it is read, not when a monitor begins.
+    for counts in (watcher.mount_counters(unreachable, "/grid") for watcher in watchers):
+        if counts is not None:
+            with contextlib.suppress(GridwrightError):
+                assert isinstance(counts(), Mapping)
+    assert isinstance(kind, Layouts) == filesystem.takes_layouts
+    if isinstance(kind, Layouts):
+        with pytest.raises(GridwrightError):
+            kind.layout(filesystem, unreachable, "/grid/data")
+        with contextlib.suppress(GridwrightError):
+            wish = DesiredLayout(library="data")
+            assert kind.library_findings(filesystem, unreachable, "/grid/data", wish) == []
+    assert isinstance(kind, Changelogs) == filesystem.has_changelogs
+    assert isinstance(kind, LazyLoad) == filesystem.has_copytool
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_providers_are_told_what_to_make_and_to_let_through(name: str) -> None:
     kind, filesystem, _ = asked(name)
-    servers = kind.lustre_servers(filesystem)
-    assert (servers is not None) == (filesystem.is_built and "nsd" not in filesystem.server_groups)
-    assert servers is None or filesystem.server_groups
-    assert kind.managed_lustre(filesystem) is None or not filesystem.is_built
+    requests = kind.requests(filesystem)
+    assert (LustreServers in requests) == (filesystem.is_built and "nsd" not in filesystem.server_groups)
+    assert LustreServers not in requests or filesystem.server_groups
+    assert ManagedLustre not in requests or not filesystem.is_built
     for each in kind.servers_elsewhere(filesystem):
         assert each.ports.name.isalnum()
         assert 0 < each.ports.first <= each.ports.last < 2**16
@@ -214,6 +230,8 @@ def test_providers_are_told_what_to_make_and_to_let_through(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_lab_is_told_what_it_has_to_run(name: str) -> None:
     kind, filesystem, _ = asked(name)
+    if not isinstance(kind, LabServices):
+        return
     count = kind.lab_nodes(filesystem)
     names = [f"storage{number}" for number in range(1, count + 1)]
     storage = StorageNodes(
@@ -223,14 +241,11 @@ def test_a_lab_is_told_what_it_has_to_run(name: str) -> None:
         directory="/srv",
         keep_free="64MiB",
     )
-    services = kind.lab_services("one", filesystem, storage) if count or not kind.can_be_in_a_lab else ()
+    services = kind.lab_services("one", filesystem, storage) if count else ()
     assert len({each.name for each in services}) == len(services)
     assert all({*each.nodes} <= {*names, "compute1"} and each.patience_s > 0 for each in services)
     assert (kind.lab_memory_bytes(filesystem, 2) > 0) == bool(services) == bool(count)
-    if not kind.can_be_in_a_lab:
-        assert not count
-    elif not filesystem.is_node_local:
-        assert count, "somebody has to serve it"
+    assert count or filesystem.is_node_local, "somebody has to serve it"
 
 
 def test_a_spec_can_silence_what_a_kind_of_a_sites_own_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,10 +257,11 @@ def test_a_spec_can_silence_what_a_kind_of_a_sites_own_finds(monkeypatch: pytest
     assert "toyfs-slow" in json_schema()["properties"]["silence"]["propertyNames"]["enum"]
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if isinstance(kind, Degradation)])
 def test_a_kind_says_what_is_left_without_each_of_its_parts(name: str) -> None:
     kind, filesystem, spec = asked(name)
     contribution = grid_model(spec, load_catalog()).contributions["one"]
+    assert isinstance(kind, Degradation)
     groups = kind.parts(filesystem, contribution)
     assert len({group.role for group in groups}) == len(groups)
     for group in groups:

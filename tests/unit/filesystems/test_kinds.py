@@ -37,7 +37,7 @@ NAMES_OF_OTHERS = {
     "nfs": {
         "filesystems/scale/nfs_rules.py": "a section of that kind's own, for the protocol",
         "filesystems/scale/site_rules.py": "a section of that kind's own, for the protocol",
-        "filesystems/scale/administration/wanted.py": "that section, written down for its servers",
+        "filesystems/scale/administration/desired.py": "that section, written down for its servers",
         "filesystems/nfs_client/mount_facts.py": "the kernel's name of it, for mount(8)",
         "doctor/facts/gather.py": "the kernel's name of it, in /proc/self/mountinfo",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems import all_kinds
-from gridwright.filesystems.kind import FileSystemKind
+from gridwright.filesystems.capabilities import Layouts
 from gridwright.filesystems.layout import ALL, Component, FileLayout
 from gridwright.filesystems.layout_text import layout_text, read_layout_text
 from gridwright.filesystems.lustre_client.layout_command import ADVISED, plain, set_layout_command
@@ -91,10 +91,6 @@ def test_what_cannot_be_read_is_named(text: str, says: str) -> None:
 
 
 def test_kinds_with_layouts_answer_for_them_and_others_do_not() -> None:
-    names = {"layout", "set_layout", "stated_layout"}
-    with_layouts = 0
-    for name, kind in all_kinds():
-        own = {each for each in names if getattr(type(kind), each) is not getattr(FileSystemKind, each)}
-        assert own == (names if kind.spec_model.takes_layouts else set()), name
-        with_layouts += kind.spec_model.takes_layouts
-    assert with_layouts > 1
+    with_layouts = {name for name, kind in all_kinds() if isinstance(kind, Layouts)}
+    assert with_layouts == {name for name, kind in all_kinds() if kind.spec_model.takes_layouts}
+    assert len(with_layouts) > 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.filesystems.lustre_client.lfs_df import parse_lfs_df, target_space, told_space
+from gridwright.filesystems.lustre_client.lfs_df import parse_lfs_df, parse_target_space, target_space
 from tests.fixtures.lustre_node import printed
 
 KIB = 1024
@@ -38,7 +38,7 @@ def test_flags_of_a_target_count_and_other_units_do_not() -> None:
         (found,) = parse_lfs_df(head + row.format(flags))["/mnt/my scratch"]
         assert found.takes_files is takes
     with pytest.raises(GridwrightError, match="no free space of OSTs") as error:
-        told_space(head.replace("1K-blocks", "bytes") + row.format(""), "df.txt")
+        parse_target_space(head.replace("1K-blocks", "bytes") + row.format(""), "df.txt")
     assert error.value.status is ExitStatus.INPUT
     assert "without -h and -i" in str(error.value)
 

@@ -241,9 +241,8 @@ def test_this_machine_can_be_asked(tmp_path: Path) -> None:
     assert found is not None
     status = os.statvfs(tmp_path)
     assert found.capacity_bytes == status.f_blocks * status.f_frsize
-    read = kind_of(spec).counters(spec, run_here, str(tmp_path))
-    assert read is not None
-    assert all(each.at_s > 0 and name == each.target for name, each in read().items())
+    counts = read_counts_below(str(tmp_path))
+    assert all(each.at_s > 0 and name == each.target for name, each in counts.items())
 
 
 @given(

@@ -10,10 +10,10 @@ from gridwright.filesystems.lustre_client.changelogs import (
     IDLE_S,
     MANY_RECORDS,
     STRANGER_IDLE_S,
-    KeptChangelog,
-    kept_findings,
+    RetainedChangelog,
+    parameter_names,
     parse_changelogs,
-    wanted,
+    retention_findings,
 )
 from gridwright.filesystems.lustre_client.parameters import parse_parameters
 from tests.fixtures.lustre_node import RECORDED
@@ -21,16 +21,16 @@ from tests.fixtures.lustre_node import RECORDED
 OURS = "gw-archi-1a2b3c"
 
 
-def parsed(text: str) -> list[KeptChangelog]:
-    return parse_changelogs(parse_parameters(text, wanted("scratch")))
+def parsed(text: str) -> list[RetainedChangelog]:
+    return parse_changelogs(parse_parameters(text, parameter_names("scratch")))
 
 
-def recorded(name: str) -> KeptChangelog:
+def recorded(name: str) -> RetainedChangelog:
     (found,) = parsed((RECORDED / f"{name}.out").read_text())
     return found
 
 
-def told(*users: str, index: int = 18, size: int = 16528) -> list[KeptChangelog]:
+def told(*users: str, index: int = 18, size: int = 16528) -> list[RetainedChangelog]:
     """A changelog with users in the words of recording 508."""
     text = (
         f"mdd.scratch-MDT0000.changelog_users=\ncurrent_index: {index}\n"
@@ -39,8 +39,8 @@ def told(*users: str, index: int = 18, size: int = 16528) -> list[KeptChangelog]
     return parsed(f"{text}mdd.scratch-MDT0000.changelog_size={size}\n")
 
 
-def names(changelogs: list[KeptChangelog], *ours: str) -> list[str]:
-    return [each.name for each in kept_findings(changelogs, ours)]
+def names(changelogs: list[RetainedChangelog], *ours: str) -> list[str]:
+    return [each.name for each in retention_findings(changelogs, ours)]
 
 
 def test_users_are_read_as_they_were_recorded() -> None:
@@ -82,7 +82,7 @@ def test_records_that_are_kept_in_vain_are_told_of(users: list[str], index: int,
 
 def test_the_remedy_names_the_very_user() -> None:
     one, two = told("cl1  0 (9999999)", "cl7-robin  5 (9999999)", index=500_000)[0].users
-    found = list(kept_findings(told("cl1  0 (9999999)", "cl7-robin  5 (9999999)", index=500_000), ()))
+    found = list(retention_findings(told("cl1  0 (9999999)", "cl7-robin  5 (9999999)", index=500_000), ()))
     assert [each.name for each in found] == ["changelog-user-unknown"] * 2
     assert "lctl --device scratch-MDT0000 changelog_deregister cl1" in str(found[0])
     assert "lctl --device scratch-MDT0000 changelog_deregister -u robin" in str(found[1])
@@ -92,4 +92,4 @@ def test_the_remedy_names_the_very_user() -> None:
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_parser(text: str) -> None:
     for each in parsed(f"mdd.scratch-MDT0000.changelog_users=\n{text}\n"):
-        list(kept_findings([each], [OURS]))
+        list(retention_findings([each], [OURS]))

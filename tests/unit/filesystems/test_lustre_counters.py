@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.filesystems import kind_of
 from gridwright.filesystems.counters import Counts, traffic
-from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.counters import (
     read_client_counters,
     read_connection_counters,
@@ -22,6 +20,7 @@ from gridwright.filesystems.lustre_client.counters import (
 )
 from gridwright.filesystems.lustre_client.parameters import parse_parameters
 from gridwright.filesystems.lustre_client.stats import parse_job_stats, parse_stats
+from gridwright.filesystems.watching import watcher_of
 from tests.fixtures.lustre_node import printed
 
 MIB = 2**20
@@ -72,11 +71,10 @@ class RecordedClient:
 
 
 def test_a_monitor_reads_the_counters_of_a_mount_again_and_again() -> None:
-    scratch = LustreFileSystem.model_validate(
-        {"type": "lustre", "path": "/mnt/scratch", "source": "10.0.0.1@tcp:/scratch"}
-    )
     client, elsewhere = RecordedClient(), RecordedClient()
-    read = kind_of(scratch).counters(scratch, client, "/mnt/scratch")
+    watcher = watcher_of("lustre")
+    assert watcher is not None
+    read = watcher.mount_counters(client, "/mnt/scratch")
     assert read is not None
     assert client.asked == [], "nothing is looked at before the first reading"
     before = read()
@@ -84,22 +82,10 @@ def test_a_monitor_reads_the_counters_of_a_mount_again_and_again() -> None:
     found = {each.target: each.written_bytes for each in traffic(before, read())}
     assert found == {"scratch-OST0000": 100 * MIB, "scratch-OST0001": 100 * MIB}
     assert client.asked.count(["cat", "/proc/mounts"]) == 1
-    nothing = kind_of(scratch).counters(scratch, elsewhere, "/srv")
+    nothing = watcher.mount_counters(elsewhere, "/srv")
     assert nothing is not None
     with pytest.raises(GridwrightError, match="no Lustre is mounted at /srv"):
         nothing()
-
-
-@pytest.mark.parametrize("fields", [{"source": "10.0.0.1@tcp:/scratch"}, {}])
-def test_a_server_tells_what_its_targets_moved_for_all_clients(fields: dict[str, str]) -> None:
-    built = {"oss": {"instance": "m5.large", "disks": {"type": "gp3", "size": "1 TiB"}}}
-    scratch = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", **(fields or built)})
-    readings = []
-    for name in ("310-before-b-obdfilter-stats", "330-after-write-b-obdfilter-stats"):
-        read = kind_of(scratch).server_counters(scratch, prints(name))
-        assert read is not None
-        readings.append(read())
-    assert [each.written_bytes for each in traffic(*readings)] == [100 * MIB] * 2
 
 
 def test_the_time_is_that_of_the_snapshots() -> None:

@@ -12,15 +12,17 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.lustre.model import LustreFileSystem
-from gridwright.filesystems.lustre_client.connections import parse_connections, wanted
+from gridwright.filesystems.lustre_client.connections import parameter_names, parse_connections
 from gridwright.filesystems.lustre_client.coordinators import coordinator_findings, parse_coordinators
-from gridwright.filesystems.lustre_client.coordinators import wanted as wanted_of_coordinator
+from gridwright.filesystems.lustre_client.coordinators import (
+    parameter_names as parameter_names_of_coordinator,
+)
 from gridwright.filesystems.lustre_client.findings import served_findings
 from gridwright.filesystems.lustre_client.health import copytool_findings, health
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.parameters import parse_parameters, read_parameters
 from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, parse_served
-from gridwright.filesystems.lustre_client.servers import wanted as wanted_of_server
+from gridwright.filesystems.lustre_client.servers import parameter_names as parameter_names_of_server
 from gridwright.filesystems.lustre_client.stats import parse_job_stats, parse_stats
 from tests.fixtures.lustre_node import (
     INSTANCE,
@@ -83,7 +85,7 @@ def test_the_connections_of_the_metadata_server_itself_are_not_taken_for_the_cli
 
 def test_a_pure_client_names_its_servers() -> None:
     text = printed("client-08-osc-import") + printed("client-09-mdc-mgc-import") + printed("client-13-health")
-    found = parse_connections(parse_parameters(text, wanted("scratch")), "scratch")
+    found = parse_connections(parse_parameters(text, parameter_names("scratch")), "scratch")
     assert [(each.target, each.server, each.version) for each in found.connections] == [
         ("scratch-MDT0000", "192.168.77.1@tcp", "2.17.0.0"),
         ("scratch-OST0000", "192.168.77.1@tcp", "2.17.0.0"),
@@ -180,6 +182,50 @@ def test_an_eviction_is_told_for_a_day() -> None:
 
 
 @pytest.mark.parametrize(
+    ("parameter", "word"), [("active", "deactivated on its MDS"), ("max_create_count", "max_create_count=0")]
+)
+def test_an_ost_on_which_the_mds_places_no_files_is_told_on_the_mds(parameter: str, word: str) -> None:
+    name = f"osp.scratch-OST0001-osc-MDT0000.{parameter}"
+    assert list(served_findings(parse_served(parse_parameters(f"{name}=1\n", [name])))) == []
+    (told,) = served_findings(parse_served(parse_parameters(f"{name}=0\n", [name])))
+    assert told.name == "target-degraded"
+    assert told.text == f"scratch-OST0001 ({word}): new files avoid it"
+    assert f"osp.TARGET-osc-MDT*.{parameter}=" in told.remedy
+
+
+SWITCHED_OFF = (
+    "[ 1284.617497] Lustre: setting import scratch-MDT0000_UUID INACTIVE by administrator request\n"
+)
+LOST = (
+    f"[ 1288.600777] LustreError: scratch-MDT0000-mdc-{INSTANCE}: This client was evicted by "
+    "scratch-MDT0000; in progress operations using this service will fail.\n"
+)
+"""What 2.17.0 logged when a target was switched off and on; the second alone when a server evicted."""
+
+
+@pytest.mark.parametrize(
+    ("log", "name", "condition"),
+    [
+        ("", "client-evicted", Condition.DEGRADED),
+        (LOST, "client-evicted", Condition.DEGRADED),
+        (SWITCHED_OFF + LOST, "target-reactivated", Condition.HEALTHY),
+        (SWITCHED_OFF + LOST + LOST, "client-evicted", Condition.DEGRADED),
+        (LOST + SWITCHED_OFF + LOST, "target-reactivated", Condition.HEALTHY),
+        (SWITCHED_OFF.replace("MDT0000", "OST0000") + LOST, "client-evicted", Condition.DEGRADED),
+    ],
+)
+def test_a_target_that_was_switched_off_and_on_here_has_evicted_nobody(
+    log: str, name: str, condition: Condition
+) -> None:
+    node = healthy_node()
+    node.parameters = {**node.parameters, **recorded_parameters("957-mdc-import", "958-mdc-state")}
+    node.kernel_log = log
+    found = asked(node)
+    assert (found.condition, names(found)) == (condition, [name])
+    assert "scratch-MDT0000 (last at 2026-11-21 02:40:14Z)" in text_of(found, name)
+
+
+@pytest.mark.parametrize(
     ("flag", "word"), [("D", "degraded"), ("N", "takes no new files"), ("R", "read-only")]
 )
 def test_flags_of_targets_are_told(flag: str, word: str) -> None:
@@ -224,14 +270,12 @@ def test_targets_are_unbalanced_from_where_the_allocator_leaves_round_robin() ->
     assert "8 streams with new files of one stripe meet 2 of 2 OSTs" in told
 
 
-def test_a_target_that_does_not_tell_its_space_is_named_and_hides_nothing_else() -> None:
+def test_a_target_whose_space_is_not_told_on_a_busy_node_is_not_silent_and_hides_nothing_else() -> None:
     node = healthy_node()
-    quiet = {
-        key: value for key, value in node.parameters.items() if not ("OST0001" in key and "kbytes" in key)
-    }
-    found = asked(LustreNode(quiet))
-    assert names(found) == ["target-silent"]
-    assert text_of(found, "target-silent").startswith("scratch-OST0001: connected")
+    node.slow = (f"osc.scratch-OST0001-osc-{INSTANCE}.kbytestotal",)
+    found = asked(node)
+    assert names(found) == []
+    assert [each.up for each in found.targets] == [True] * 3
     assert found.capacity_bytes == 3833116 * 1024
 
 
@@ -240,7 +284,10 @@ def test_a_server_that_is_gone_unnoticed_hides_only_its_own_target() -> None:
     node.hangs = (f"osc.scratch-OST0001-osc-{INSTANCE}.kbytestotal",)
     found = asked(node)
     assert names(found) == ["target-silent"]
-    assert text_of(found, "target-silent").startswith("scratch-OST0001: connected")
+    assert text_of(found, "target-silent").startswith(
+        "scratch-OST0001 at 0@lo (1 request on the way, no answer for 9 s"
+    )
+    assert [each.up for each in found.targets] == [True, True, False]
     assert found.targets[1].capacity_bytes == 3833116 * 1024
 
 
@@ -302,7 +349,7 @@ def test_a_server_that_mounts_no_client_tells_of_its_targets() -> None:
 def test_recovery_is_told_while_it_lasts() -> None:
     states = {}
     for name in ("941-recovery_status-early", "942-recovery_status-1", "recov-12-mdt-status-6"):
-        served = parse_served(parse_parameters(printed(name), wanted_of_server("scratch")))
+        served = parse_served(parse_parameters(printed(name), parameter_names_of_server("scratch")))
         states[name] = {each.target: (each.recovery, each.recovery_left_s, each.clients) for each in served}
     assert states["941-recovery_status-early"]["scratch-OST0001"] == ("WAITING_FOR_CLIENTS", None, "")
     assert states["942-recovery_status-1"]["scratch-OST0001"] == ("COMPLETE", None, "1/1")
@@ -323,7 +370,7 @@ def test_recovery_is_told_while_it_lasts() -> None:
 def test_a_recovery_is_followed_to_its_end(prefix: str, target: str, expected: list[str] | None) -> None:
     told = []
     for path in sorted(RECORDED.glob(f"{prefix}-?.out")):
-        served = parse_served(parse_parameters(path.read_text(), wanted_of_server("scratch")))
+        served = parse_served(parse_parameters(path.read_text(), parameter_names_of_server("scratch")))
         state = next(each for each in served if each.target == target)
         told.append(state.recovery)
         waits = [each.name for each in served_findings(served)]
@@ -336,7 +383,7 @@ def test_a_recovery_is_followed_to_its_end(prefix: str, target: str, expected: l
 def test_a_recovery_that_was_aborted_is_over() -> None:
     text = printed("recov-15-mdt-status-after-abort")
     served = parse_served(
-        parse_parameters(text, [*wanted_of_server("scratch"), "*.*.eviction_count", "*.*.*clients"])
+        parse_parameters(text, [*parameter_names_of_server("scratch"), "*.*.eviction_count", "*.*.*clients"])
     )
     assert [(each.target, each.recovery, each.clients) for each in served] == [
         ("scratch-MDT0000", "COMPLETE", "0/1")
@@ -347,7 +394,13 @@ def test_a_recovery_that_was_aborted_is_over() -> None:
 @pytest.mark.parametrize("path", sorted(RECORDED.glob("*.out")), ids=lambda path: path.stem)
 def test_whatever_a_command_printed_is_read_or_refused(path: Path) -> None:
     text = path.read_text(errors="replace")
-    names = [*wanted("scratch"), *wanted_of_server("scratch"), "*.*.stats", "*.*.*.*.stats", "*.*.job_stats"]
+    names = [
+        *parameter_names("scratch"),
+        *parameter_names_of_server("scratch"),
+        "*.*.stats",
+        "*.*.*.*.stats",
+        "*.*.job_stats",
+    ]
     told = parse_parameters(text, names)
     connected = parse_connections(told, "scratch")
     assert {each.target[:12] for each in connected.connections} <= {"scratch-OST0", "scratch-MDT0"}
@@ -397,8 +450,8 @@ ALL = (
 @given(st.integers(0, len(ALL)), st.integers(0, len(ALL)), st.text(max_size=20))
 def test_garbled_output_never_breaks_the_parsers(start: int, end: int, put: str) -> None:
     text = ALL[:start] + put + ALL[end:]
-    parse_connections(parse_parameters(text, [*wanted("scratch"), "osc.*.kbytestotal"]), "scratch")
-    parse_served(parse_parameters(text, wanted_of_server("scratch")))
+    parse_connections(parse_parameters(text, [*parameter_names("scratch"), "osc.*.kbytestotal"]), "scratch")
+    parse_served(parse_parameters(text, parameter_names_of_server("scratch")))
 
 
 @given(st.integers(0, 4000), st.sampled_from(sorted(SPACE)), st.text(max_size=12))
@@ -429,7 +482,7 @@ def test_readers_that_nobody_serves_are_told_of_where_a_repository_lies(
         line for line in recorded_lines(control) if line.startswith("mdt.scratch-MDT0000.hsm_control=")
     ][-1:]
     told = [line for line in recorded_lines(agents) if line.startswith("mdt.scratch-MDT0000.hsm.agents=")]
-    parameters = parse_parameters("\n".join([state, *told]), wanted_of_coordinator("scratch"))
+    parameters = parse_parameters("\n".join([state, *told]), parameter_names_of_coordinator("scratch"))
     coordinators = parse_coordinators(parameters)
     assert [each.target for each in coordinators] == ["scratch-MDT0000"]
     assert [each.name for each in coordinator_findings(coordinators, archives)] == expected
@@ -438,7 +491,7 @@ def test_readers_that_nobody_serves_are_told_of_where_a_repository_lies(
 def test_an_agent_of_all_archives_is_one_of_each() -> None:
     text = "mdt.a-MDT0000.hsm_control=enabled\nmdt.a-MDT0000.hsm.agents=uuid=x archive_id=ANY requests=[]\n"
     text += "mdt.a-MDT0001.hsm_control=enabled\nmdt.a-MDT0001.hsm.agents=\nuuid=x archive_id=2,3 requests=[]"
-    first, second = parse_coordinators(parse_parameters(text, wanted_of_coordinator("a")))
+    first, second = parse_coordinators(parse_parameters(text, parameter_names_of_coordinator("a")))
     assert first.has_agent(9)
     assert (second.has_agent(3), second.has_agent(1)) == (True, False)
     (finding,) = coordinator_findings([first, second], [1])

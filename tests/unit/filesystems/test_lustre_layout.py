@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import Layouts
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.layout import parse_layout, read_layout
@@ -167,7 +168,7 @@ ONE, TWO = printed("205-getstripe-default"), printed("211-getstripe-yaml-c2")
 PROGRESSIVE = printed("212-getstripe-yaml-pfl")
 
 
-WISH = LayoutWish(library="data")
+WISH = DesiredLayout(library="data")
 
 
 def test_large_files_on_one_target_are_found() -> None:
@@ -184,7 +185,7 @@ def test_large_files_on_one_target_are_found() -> None:
     found = single_target_files(run, "/l", WISH)
     assert [each.name for each in found] == ["single-target-files"]
     assert "gridwright layout rebalance grid.yaml data" in found[0].remedy
-    assert single_target_files(run, "/l", LayoutWish(library="data", layout=plain(1))) == []
+    assert single_target_files(run, "/l", DesiredLayout(library="data", layout=plain(1))) == []
     assert (
         "1 of the 3 largest files from 16 GiB in /l lie on one target each, such as /l/a (40 GiB)"
         in found[0].text
@@ -211,22 +212,22 @@ def test_a_file_system_of_one_target_cannot_spread_anything() -> None:
     assert len(run.asked) == 1, "nothing is searched for then"
 
 
-def test_libraries_of_lustre_are_looked_through_and_others_are_not() -> None:
+def test_libraries_of_lustre_are_looked_through() -> None:
     lustre = LustreFileSystem.model_validate({"type": "lustre", "path": Path("/l"), "source": "h@tcp:/l"})
     run = Lfs(layouts={"/l/a": ONE}, files={"/l/a": 40 * GIB})
-    assert [each.name for each in kind_of(lustre).library_findings(lustre, run, "/l", WISH)] == [
-        "single-target-files"
-    ]
-    local = LocalFileSystem.model_validate({"type": "local", "path": Path("/s")})
-    assert kind_of(local).library_findings(local, run, "/s", WISH) == []
+    kind = kind_of(lustre)
+    assert isinstance(kind, Layouts)
+    assert [each.name for each in kind.library_findings(lustre, run, "/l", WISH)] == ["single-target-files"]
 
 
 def test_a_kind_of_lustre_tells_the_layout_of_a_path_and_others_have_none() -> None:
     lustre = LustreFileSystem.model_validate({"type": "lustre", "path": Path("/l"), "source": "h@tcp:/l"})
     run = Lfs(layouts={"/l/a": ONE})
-    assert kind_of(lustre).layout(lustre, run, "/l/a") == read_layout(run, "/l/a")
+    kind = kind_of(lustre)
+    assert isinstance(kind, Layouts)
+    assert kind.layout(lustre, run, "/l/a") == read_layout(run, "/l/a")
     local = LocalFileSystem.model_validate({"type": "local", "path": Path("/s")})
-    assert kind_of(local).layout(local, run, "/l/a") is None
+    assert not isinstance(kind_of(local), Layouts)
 
 
 TEXTS = [printed(name) for name in ("208-getstripe-pfl", "212-getstripe-yaml-pfl", "246-lfs-mirror-create")]

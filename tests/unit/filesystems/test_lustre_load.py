@@ -9,9 +9,9 @@ import pytest
 from gridwright.commands import CommandOutput
 from gridwright.errors import Finding
 from gridwright.filesystems.counters import traffic
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.health import Traffic
 from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.attribute import ClassCount, FileCount, Scanned
 from gridwright.filesystems.lustre_client.counters import read_connection_counters
 from gridwright.filesystems.lustre_client.data_on_mdt import (
@@ -122,7 +122,7 @@ def library(files: int, size: int, age_days: int = 7, held: int | None = None) -
 
 def filling(found: LibraryScan, total: int, available: int, layout: FileLayout | None = DOM) -> list[Finding]:
     spaces = [MetadataSpace("scratch-MDT0000", total, available)]
-    return list(data_on_mdt_findings(found, "/l/data", spaces, LayoutWish(library="data", layout=layout)))
+    return list(data_on_mdt_findings(found, "/l/data", spaces, DesiredLayout(library="data", layout=layout)))
 
 
 def test_a_metadata_target_that_fills_with_data_is_told_with_when_it_is_full() -> None:
@@ -167,7 +167,7 @@ class Client:
 def test_a_client_is_asked_for_its_files_its_load_and_its_metadata_targets() -> None:
     waits: list[float] = []
     client = Client(library(70 * 1024, GIB))
-    wish = LayoutWish(library="data", layout=DOM)
+    wish = DesiredLayout(library="data", layout=DOM)
     told = library_findings(client, "/mnt/scratch/data", wish, pause=waits.append)
     assert [each.name for each in told] == ["metadata-fills-with-data", "targets-unevenly-loaded"]
     assert "scratch-OST0000 has" in told[1].text
@@ -177,7 +177,7 @@ def test_a_client_is_asked_for_its_files_its_load_and_its_metadata_targets() -> 
 def test_who_is_not_root_is_told_nothing_of_the_load_and_all_the_rest() -> None:
     client = Client(library(70 * 1024, GIB))
     client.node.root = False
-    told = library_findings(client, "/mnt/scratch/data", LayoutWish(library="data"))
+    told = library_findings(client, "/mnt/scratch/data", DesiredLayout(library="data"))
     assert [each.name for each in told] == ["metadata-fills-with-data"]
     assert client.looks == 0, "to others than root the counters are wrong"
 

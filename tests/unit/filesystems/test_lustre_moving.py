@@ -19,7 +19,7 @@ from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.layout_command import plain, progressive
 from gridwright.filesystems.lustre_client.migrate import LustreMover
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
-from gridwright.filesystems.moving import LaidOutFile, misplaced_bytes, relieving
+from gridwright.filesystems.moving import FilePlacement, misplaced_bytes, relieving
 from gridwright.messages import decode, encode
 from gridwright.setup.playbook import layout_rows
 from gridwright.spec import parse_spec
@@ -33,13 +33,13 @@ MIB, GIB = 2**20, 2**30
 WANTED = progressive((256 * MIB, 1), (16 * GIB, 4), (None, -1))
 
 
-def laid_out(size: int, *osts: int) -> LaidOutFile:
-    return LaidOutFile("/f", size, FileLayout((Component(stripe_count=len(osts), osts=osts),)))
+def laid_out(size: int, *osts: int) -> FilePlacement:
+    return FilePlacement("/f", size, FileLayout((Component(stripe_count=len(osts), osts=osts),)))
 
 
-def in_pool(size: int, pool: str, *osts: int) -> LaidOutFile:
+def in_pool(size: int, pool: str, *osts: int) -> FilePlacement:
     part = Component(stripe_count=len(osts), osts=osts, pool=pool)
-    return LaidOutFile("/f", size, FileLayout((part,)))
+    return FilePlacement("/f", size, FileLayout((part,)))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def in_pool(size: int, pool: str, *osts: int) -> LaidOutFile:
     ],
 )
 def test_bytes_over_another_number_of_targets_are_counted(
-    file: LaidOutFile, wanted: FileLayout, misplaced: int
+    file: FilePlacement, wanted: FileLayout, misplaced: int
 ) -> None:
     assert misplaced_bytes(file, wanted, 8) == misplaced
 
@@ -74,7 +74,7 @@ def test_bytes_over_another_number_of_targets_are_counted(
 def test_recorded_files_are_held_against_a_layout() -> None:
     told = parse_layout((RECORDED / "212-getstripe-yaml-pfl.out").read_text())
     assert told is not None
-    file = LaidOutFile("/mnt/scratch/pfl", GIB, told)
+    file = FilePlacement("/mnt/scratch/pfl", GIB, told)
     # 64 MiB on one OST, the rest on both: as the directory says where there are two.
     assert misplaced_bytes(file, progressive((64 * MIB, 1), (None, -1)), 2) == 0
     assert misplaced_bytes(file, progressive((64 * MIB, 1), (None, -1)), 4) == GIB - 64 * MIB
@@ -120,12 +120,12 @@ def test_files_move_to_targets_that_have_room(tmp_path: Path) -> None:
         plain(4),
         plain(1, pool="a"),
     ):
-        mover.move(LaidOutFile("/l/file", MIB, layout), layout, 1e9)
+        mover.move(FilePlacement("/l/file", MIB, layout), layout, 1e9)
     told = [" ".join(each[5:-1]) for each in run.asked if each[0] == "lfs"]
     parts = "-E 1048576 -c 1 -o 2 -E 1073741824 -c 2 -o 3,0 -E -1 -c -1"
     assert told == ["-c 1 -o 3", "-c 1 -o 0", parts, "-c 4", "-c 1 -p a"]
     run.answers["lfs migrate"] = (22, "", "error: lfs migrate: cannot create volatile file: Invalid argument")
-    assert mover.move(LaidOutFile("/l/file", MIB, plain(1)), plain(1), 1e9).state == "failed"
+    assert mover.move(FilePlacement("/l/file", MIB, plain(1)), plain(1), 1e9).state == "failed"
     assert run.asked[-1][5:-1] == ["-c", "1"], (
         "the server chooses where the target that was named takes nothing"
     )
@@ -149,7 +149,7 @@ PYTHON = f"{sys.executable} -P"
 
 def searched(*paths: str, **told: Any) -> str:
     one = FileLayout((Component(stripe_count=1, osts=(1,)),))
-    files = [LaidOutFile(path, GIB, one) for path in paths]
+    files = [FilePlacement(path, GIB, one) for path in paths]
     return encode(SearchAnswer(looked_at=len(files), misplaced=files, **told)).decode()
 
 

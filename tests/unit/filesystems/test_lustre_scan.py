@@ -12,8 +12,8 @@ import pytest
 
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import Finding
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.attribute import Scanned, SeenFile, decode_attribute, scan
 from gridwright.filesystems.lustre_client.judged_files import was_appended
 from gridwright.filesystems.lustre_client.layout import parse_layout
@@ -73,7 +73,7 @@ class Tree:
     def judged(
         self, layout: FileLayout | None = None, targets: int = TARGETS, rate: float | None = None
     ) -> LayoutFindings:
-        wish = LayoutWish(library="data", layout=layout, target_bytes_per_s=rate)
+        wish = DesiredLayout(library="data", layout=layout, target_bytes_per_s=rate)
         return LayoutFindings(
             self.look(), str(self.path), targets, wish, large_bytes=BIG, least_bytes=MIB // 2
         )

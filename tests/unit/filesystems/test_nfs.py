@@ -18,6 +18,7 @@ from gridwright.filesystems.nfs.kind import KIND
 from gridwright.filesystems.nfs.model import NfsFileSystem
 from gridwright.filesystems.nfs_client.health import health
 from gridwright.filesystems.nfs_client.mountstats import MountCounter, MountStats, parse_mountstats, stats_of
+from gridwright.filesystems.nfs_client.watcher import WATCHER
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "nfs"
 MIB = 2**20
@@ -104,9 +105,8 @@ def test_a_mount_that_was_made_anew_gives_no_figure() -> None:
 
 
 def test_the_counters_of_a_mount_are_read_again_and_again() -> None:
-    nfs = filesystem()
     client = Client(mountstats=printed("mountstats-v4.2-idle"))
-    read = KIND.counters(nfs, client, "/data/grid")
+    read = WATCHER.mount_counters(client, "/data/grid")
     assert client.asked == []
     before = read()
     client.mountstats = printed("mountstats-v4.2-written")

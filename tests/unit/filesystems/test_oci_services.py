@@ -17,6 +17,7 @@ from gridwright.filesystems.oci_lustre.fields import GB, TIERS
 from gridwright.filesystems.oci_lustre.offers import oci_lustre_offers
 from gridwright.filesystems.oci_lustre.sizes import least_size, nearest_sizes, offer_of
 from gridwright.filesystems.offers import OnSale
+from gridwright.filesystems.provided import TieredLustre, requested
 from gridwright.filesystems.volume_sets import VolumeMarket
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.predict import predict
@@ -86,8 +87,7 @@ def test_what_oracle_does_not_sell_is_refused_with_the_nearest_that_it_does(
 @pytest.mark.parametrize("written", ["31.2 TB", "31200 GB", "31.2 TiB"])
 def test_a_size_is_what_the_api_calls_it(written: str) -> None:
     spec = grid({**LUSTRE, "capacity": written})
-    lustre = kind_of(spec.filesystems["shared"]).tiered_lustre(spec.filesystems["shared"])
-    assert lustre is not None
+    lustre = requested(spec, TieredLustre)["shared"]
     assert lustre.capacity_gb == 31200
     assert lustre.tier == "MBPS_PER_TB_125"
     assert lustre.name == "lustre"
@@ -112,8 +112,7 @@ def test_links_that_overlap_are_refused_and_others_are_told_as_the_service_takes
         {"bucket": "oci://c@ns", "directory": "/rawer"},
     ]
     spec = grid({**LUSTRE, "links": links})
-    lustre = kind_of(spec.filesystems["shared"]).tiered_lustre(spec.filesystems["shared"])
-    assert lustre is not None
+    lustre = requested(spec, TieredLustre)["shared"]
     told = [(each.object_storage_prefix, each.file_system_path) for each in lustre.links]
     assert told == [("ns:/b/p", "/raw"), ("ns:/c", "/rawer")]
     names = {each.name for each in warn(spec)}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.health import Condition, Health
+from gridwright.filesystems.health import Condition, Health, TimeUp
 from gridwright.filesystems.scale.daemon_states import filesystem_findings, waiter_findings
 from gridwright.filesystems.scale.disk_states import disk_findings, disks_of, path_findings, serves
 from gridwright.filesystems.scale.health import health, monitor_findings
@@ -294,6 +294,20 @@ def test_what_hangs_is_one_finding_and_the_rest_is_not_waited_for() -> None:
     assert names(found) == ["scale-silent"]
     assert "mmdiag" in found.findings[0].text
     assert sum(command[0].startswith("/usr/lpp") for command in node.ran) == 3
+
+
+def test_where_the_time_is_over_what_was_told_by_then_is_found() -> None:
+    node = Node(disks=None, printed=HEADERS + state("NETWORK", "FAILED"))
+
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        if command[0].endswith(("mmlsdisk", "uname")):
+            raise TimeUp("mmlsdisk had not answered after 12 s")
+        return node(command, timeout_s=timeout_s)
+
+    found = health(SPEC, run, "/lake")
+    assert names(found) == ["scale-failed", "scale-silent"]
+    assert found.capacity_bytes is not None
+    assert "mmlsdisk had not answered after 12 s" in found.findings[1].text
 
 
 def test_a_file_system_of_another_cluster_is_not_asked_for_its_disks() -> None:

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.administration.command import main, run
+from gridwright.filesystems.scale.administration.desired import DesiredRemote, DesiredSetting, ScaleCluster
 from gridwright.filesystems.scale.administration.difference import difference
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import same_value
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import ScaleCommand, commands
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedRemote, WantedSetting
 from gridwright.filesystems.scale.administration.y_format import encoded, records
-from gridwright.node_programs.one_file import one_file
+from gridwright.node_programs.one_file import NodeProgram
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.scale_double.cluster import Cluster, Node
 from tests.support.scale_double.command import install, read, write
@@ -179,7 +179,7 @@ def test_a_setting_that_needs_the_daemon_down_waits_for_consent(tmp_path: Path) 
     larger = replace(
         wanted,
         settings=(
-            WantedSetting(parameter="maxblocksize", value="8M", needs_down=True),
+            DesiredSetting(parameter="maxblocksize", value="8M", needs_down=True),
             *(each for each in wanted.settings if each.parameter != "maxblocksize"),
         ),
     )
@@ -378,7 +378,7 @@ def test_values_are_compared_by_what_they_mean(one: str, other: str, same: bool)
 
 
 def test_a_file_system_of_another_cluster_is_told_before_and_after(tmp_path: Path) -> None:
-    remote = WantedRemote(
+    remote = DesiredRemote(
         cluster="big.example.com", contacts=("b1", "b2"), filesystem="fs1", mount_point="/gpfs/fs1"
     )
     wanted = replace(wanted_of(tmp_path, 1, 1, 1), remotes=(remote,))
@@ -404,7 +404,7 @@ def test_columns_that_a_release_lacks_are_named(tmp_path: Path) -> None:
 
 
 def test_it_runs_on_the_oldest_python_of_nodes(tmp_path: Path) -> None:
-    program = one_file("gridwright.filesystems.scale.administration", "Spectrum Scale")
+    program = NodeProgram("gridwright.filesystems.scale.administration", "Spectrum Scale").archive()
     assert beyond_python_3_9(program, tmp_path) == ""
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from gridwright.filesystems.scale.administration.command import run
+from gridwright.filesystems.scale.administration.desired import DesiredBucket, ScaleCluster
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.order import ScaleCommand
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedBucket
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.in_process import InProcess
 from tests.support.scale_double.wanted import wanted_of
 
 
-def bucket(keys: Path, name: str, **fields: str) -> WantedBucket:
+def bucket(keys: Path, name: str, **fields: str) -> DesiredBucket:
     given = {"bucket": "lake-raw", "prefix": "", "endpoint": "https://s3.example.com:8443", "region": ""}
-    return WantedBucket(filesystem="lake", fileset=name, mode="ro", keys=str(keys), **{**given, **fields})
+    return DesiredBucket(filesystem="lake", fileset=name, mode="ro", keys=str(keys), **{**given, **fields})
 
 
 def bring(wanted: ScaleCluster, cluster: Cluster) -> list[tuple[str, ...]]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.administration.order import commands
 from gridwright.filesystems.scale.administration.stanzas import nsd_stanzas
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 from gridwright.filesystems.scale.cluster import (
     CLIENTS_CLASS,
     MIB,

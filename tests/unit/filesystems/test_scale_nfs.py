@@ -10,30 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.administration.command import run
+from gridwright.filesystems.scale.administration.desired import (
+    DesiredExport,
+    DesiredNfs,
+    DesiredNode,
+    ScaleCluster,
+)
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.nfs import exports_of
 from gridwright.filesystems.scale.administration.order import ScaleCommand
-from gridwright.filesystems.scale.administration.wanted import (
-    ScaleCluster,
-    WantedExport,
-    WantedNfs,
-    WantedNode,
-)
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.in_process import InProcess
 from tests.support.scale_double.wanted import wanted_of
 
-RESULTS = WantedExport("/gpfs/lake/results", ("10.2.0.0/16", "app1"), "ro", "root")
+RESULTS = DesiredExport("/gpfs/lake/results", ("10.2.0.0/16", "app1"), "ro", "root")
 
 
 def with_nfs(
-    plain: ScaleCluster, servers: int = 2, exports: tuple[WantedExport, ...] = (RESULTS,)
+    plain: ScaleCluster, servers: int = 2, exports: tuple[DesiredExport, ...] = (RESULTS,)
 ) -> ScaleCluster:
     """A cluster with protocol servers of their own."""
     names = tuple(f"ces{number}" for number in range(1, servers + 1))
-    added = tuple(WantedNode(name, name, is_server=False, is_protocol=True) for name in names)
+    added = tuple(DesiredNode(name, name, is_server=False, is_protocol=True) for name in names)
     addresses = tuple(f"10.1.0.{50 + number}" for number in range(1, servers + 1))
-    nfs = WantedNfs("/gpfs/lake/ces", names, addresses, exports)
+    nfs = DesiredNfs("/gpfs/lake/ces", names, addresses, exports)
     return replace(plain, nodes=(*plain.nodes, *added), nfs=nfs)
 
 

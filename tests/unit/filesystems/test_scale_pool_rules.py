@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.pool_rules import pool_problems, pools_of_provider
-from gridwright.spec.provider import ProviderKind
+from gridwright.spec.provider import ProviderKind, SharedVolumes
 
 
 def test_pools_that_a_cloud_does_not_make_are_refused_and_not_passed_over() -> None:
@@ -14,10 +16,10 @@ def test_pools_that_a_cloud_does_not_make_are_refused_and_not_passed_over() -> N
 
     class Elsewhere(ProviderKind):
         name = "elsewhere"
-        shares_volumes = True
+        shared_volumes: ClassVar[SharedVolumes | None] = SharedVolumes()
 
     class Here(Elsewhere):
-        shares_pools = True
+        shared_volumes = SharedVolumes(has_pools=True)
 
     fields: dict[str, object] = {"nsd": {}, "pools": {"data": {}}}
     ((path, error),) = pools_of_provider(fields, Elsewhere())

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.administration.command import run
+from gridwright.filesystems.scale.administration.desired import CALLBACK, ScaleCluster
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.order import ScaleCommand, commands, install_policy, mm
 from gridwright.filesystems.scale.administration.placement import callbacks_of, has_callback
 from gridwright.filesystems.scale.administration.policy import PolicyDifference, policy_text, statements
-from gridwright.filesystems.scale.administration.wanted import CALLBACK, ScaleCluster
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.scale.placement import filled_pools

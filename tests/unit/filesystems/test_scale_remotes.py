@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.administration.command import run
+from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.administration.difference import Difference
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.order import ScaleCommand
 from gridwright.filesystems.scale.administration.remotes import known_remotes
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.shared_disks import ClusterMachine

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.administration.command import run
+from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.order import ScaleCommand
 from gridwright.filesystems.scale.administration.restarting import running_values
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.in_process import InProcess
 from tests.support.scale_double.wanted import wanted_of

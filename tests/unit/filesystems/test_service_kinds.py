@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import Degradation
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction
@@ -118,7 +119,9 @@ def test_a_price_counts_where_nothing_is_known_of_rates() -> None:
 def test_a_service_replaces_its_server_and_one_server_dies() -> None:
     filesystem = spec(NFS | ULTRA).filesystems["shared"]
     model = grid_model(spec(NFS | ULTRA), CATALOG)
-    assert not kind_of(filesystem).parts(filesystem, model.contributions["shared"])
+    kind = kind_of(filesystem)
+    assert isinstance(kind, Degradation)
+    assert not kind.parts(filesystem, model.contributions["shared"])
     own = spec(NFS | OWN)
     dies = own.filesystems["shared"]
-    assert kind_of(dies).parts(dies, grid_model(own, CATALOG).contributions["shared"])
+    assert kind.parts(dies, grid_model(own, CATALOG).contributions["shared"])

@@ -10,8 +10,7 @@ import pytest
 from gridwright.errors import ExitStatus, GridwrightError, environment_error
 from gridwright.grid import idle
 from gridwright.grid.grid import Grid
-from gridwright.providers import provider_of
-from gridwright.providers.caller import Caller
+from gridwright.providers.provider import pausing_of
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 
@@ -76,5 +75,5 @@ def test_a_silent_scheduler_is_not_taken_for_an_idle_one(monkeypatch: pytest.Mon
 def test_machines_that_are_not_paid_by_the_hour_are_not_stopped(verb: str) -> None:
     spec = parse_spec(SPEC, base=Path("/base"))
     with pytest.raises(GridwrightError, match=re.escape("provider local has none")) as caught:
-        getattr(provider_of(spec), verb)(spec, Caller())
+        pausing_of(spec, verb)
     assert caught.value.status is ExitStatus.INPUT

@@ -13,7 +13,7 @@ from gridwright.grid import outages as module
 from gridwright.grid.grid import Grid
 from gridwright.grid.outages import OutageCauses, causes
 from gridwright.providers import provider_of
-from gridwright.providers.outage import MachineOutage
+from gridwright.providers.provider import MachineOutage
 from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.ssh.kind import KIND as SSH
@@ -49,7 +49,8 @@ def grid(monkeypatch: pytest.MonkeyPatch) -> Grid:
 
 
 def machines(monkeypatch: pytest.MonkeyPatch, grid: Grid, *outages: MachineOutage) -> None:
-    monkeypatch.setattr(type(provider_of(grid.spec)), "outages", lambda *_: list(outages))
+    grids = provider_of(grid.spec).on_this_machine
+    monkeypatch.setattr(type(grids), "outages", lambda *_: list(outages))
 
 
 def ssh_says(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, int | None]) -> list[list[str]]:

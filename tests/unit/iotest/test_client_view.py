@@ -12,6 +12,7 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
+from gridwright.filesystems.capabilities import TargetReports
 from gridwright.filesystems.mounted_kind import kind_mounted_as
 from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.failures import of_outcome
@@ -51,9 +52,7 @@ class Client:
 
 
 def view(client: Client) -> ClientView:
-    kind = kind_mounted_as("lustre")
-    assert kind is not None
-    return ClientView(MOUNT, client, kind)
+    return ClientView(MOUNT, client, "lustre")
 
 
 def judged(before: str, after: str, outcome: Outcome, **changes: bool) -> float | None:
@@ -61,7 +60,7 @@ def judged(before: str, after: str, outcome: Outcome, **changes: bool) -> float 
     seen = view(client)
     counts = seen.counts()
     client.stats = after
-    return seen.told(outcome, counts).cached_fraction
+    return seen.with_client_counts(outcome, counts).cached_fraction
 
 
 @pytest.fixture
@@ -92,14 +91,14 @@ def test_where_the_client_does_not_tell_the_pages_alone_judge(read: Outcome) -> 
         assert judged("310-before-c-osc-stats", "330-after-write-c-osc-stats", seen, root=False) == fraction
     # A count that was cleared meanwhile says nothing of what was read.
     assert judged("350-after-read-c-osc-stats", "310-before-c-osc-stats", read) == 0.0
-    assert ClientView("/").told(read, None) == read
+    assert ClientView("/").with_client_counts(read, None) == read
     assert kind_mounted_as("xfs") is None
 
 
 def test_a_target_that_is_full_is_named_with_the_layout_of_the_file(read: Outcome) -> None:
     failure = Failure("write", "/mnt/scratch/fill", 3_535_798_272, errno.ENOSPC, "No space left on device")
     failed = replace(read, failure=failure)
-    found = view(Client("310-before-c-osc-stats")).told(failed, None).failure
+    found = view(Client("310-before-c-osc-stats")).with_client_counts(failed, None).failure
     assert found is not None
     problem = of_outcome(found, library="data", direct=False)
     assert problem.what == (
@@ -107,7 +106,7 @@ def test_a_target_that_is_full_is_named_with_the_layout_of_the_file(read: Outcom
         "scratch-OST0001 (1.10 MiB left of 3.66 GiB), while all targets together have 3.24 GiB; "
         "the file lies on 1 target: scratch-OST0001"
     )
-    silent = view(Client("310-before-c-osc-stats", hangs=True)).told(failed, None).failure
+    silent = view(Client("310-before-c-osc-stats", hangs=True)).with_client_counts(failed, None).failure
     assert silent is not None
     told = of_outcome(silent, library="data", direct=False).what
     assert told.startswith("library data: no space is left on the file system")
@@ -123,7 +122,7 @@ def test_the_fullest_target_of_the_file_is_named_though_it_has_some_room(read: O
         return replace(told, stdout=re.sub(row, rb"\g<1>122660", told.stdout))
 
     kind = kind_mounted_as("lustre")
-    assert kind is not None
+    assert isinstance(kind, TargetReports)
     found = kind.no_space(run, "/mnt/scratch", "/mnt/scratch/fill")
     assert found is not None
     assert found.startswith("the fullest, whose room may be promised to other clients (grants): scratch-OST")

@@ -82,7 +82,7 @@ def of(op: Op, measured: Outcome, *, memory: bool = False, steady: Steady | None
     begun = PhaseBegun(
         op=op,
         started=1.0,
-        asked=figures.asked(options, 4),
+        asked=figures.requested_settings(options, 4),
         used=figures.planned(options, streams=len(measured.streams), seed=7, file_bytes=4096),
     )
     return figures.phase_record(
@@ -230,7 +230,7 @@ def test_the_steady_rate_is_what_is_judged() -> None:
 
 def test_asked_and_used_stand_side_by_side() -> None:
     options = IotestOptions(engine="direct", queue_depth=16, streams=3, size_bytes=1 << 20)
-    asked = figures.asked(options, 3)
+    asked = figures.requested_settings(options, 3)
     assert (asked.engine, asked.queue_depth, asked.streams) == ("direct", 16, 3)
     refused = outcome(
         stream("write", 1 << 20, 1.0),

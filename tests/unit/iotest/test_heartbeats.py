@@ -100,7 +100,7 @@ def test_a_machine_whose_cores_are_wanted_by_many_has_more_patience() -> None:
     def patience(pressure: float | None) -> float:
         judge = SilenceJudge(LEAST_S, MOST_S)
         judge.woke([], 0.0, late_s=0.0, pressure=pressure)
-        return judge.patience_s(0.0)
+        return judge.timeout_s(0.0)
 
     assert patience(None) == patience(30.0) == LEAST_S
     assert LEAST_S < patience(80.0) < patience(100.0) == MOST_S
@@ -109,8 +109,8 @@ def test_a_machine_whose_cores_are_wanted_by_many_has_more_patience() -> None:
 def test_a_late_answer_of_long_ago_counts_no_more() -> None:
     judge = SilenceJudge(LEAST_S, MOST_S)
     judge.answered(5.0, 10.0)
-    assert judge.patience_s(20.0) == LEAST_S + 15.0
-    assert judge.patience_s(100.0) == LEAST_S
+    assert judge.timeout_s(20.0) == LEAST_S + 15.0
+    assert judge.timeout_s(100.0) == LEAST_S
 
 
 def test_the_verdict_says_how_late_others_are() -> None:

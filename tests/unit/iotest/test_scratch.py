@@ -117,7 +117,7 @@ def test_what_a_running_test_uses_stays(library: Path) -> None:
 
 def test_what_was_kept_stays_though_its_process_is_gone(library: Path) -> None:
     scratch = Scratch.create(library)
-    scratch.keep(KEPT)
+    scratch.retain(KEPT)
     mark(scratch.directory, process=dead_process())
     assert remove_stale(library) == []
     (found,) = leftovers(library)
@@ -128,7 +128,7 @@ def test_the_newest_kept_set_comes_first(library: Path) -> None:
     directories = []
     for number in range(3):
         scratch = Scratch.create(library)
-        scratch.keep(FileSet(number, 4096, (4096,)))
+        scratch.retain(FileSet(number, 4096, (4096,)))
         os.utime(scratch.directory / MARKER, (1000 + number, 1000 + number))
         directories.append(scratch.directory)
     assert [left.directory for left in leftovers(library)] == directories[::-1]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.iotest.steadiness import RULE, Level, hold_s, judge, levels, may_end
+from gridwright.iotest.steadiness import RULE, Level, hold_s, levels, may_end, steady_rate
 from tests.support.examples import examples
 
 
@@ -31,7 +31,7 @@ def drift(
 
 def test_no_samples_say_nothing() -> None:
     assert levels([], []) == []
-    assert judge([], 60) is None
+    assert steady_rate([], 60) is None
     assert not may_end([], 60)
 
 
@@ -60,7 +60,7 @@ def test_a_burst_is_found_where_it_ends(burst: int, after: int, drop: float, noi
     times, rates = series((burst, 1e9), (after, drop * 1e9), noise=noise, seed=seed)
     found = levels(times, rates)
     assert found[-1].start_s == pytest.approx(burst, abs=2)
-    result = judge(found, float(burst + after))
+    result = steady_rate(found, float(burst + after))
     assert result is not None
     assert result.peak_bytes_per_s == pytest.approx(1e9, rel=0.1)
     assert result.peak_lasted_s <= burst + 2
@@ -85,7 +85,7 @@ def test_a_change_of_less_than_a_tenth_is_noise() -> None:
 def test_a_rate_that_keeps_falling_is_not_steady(last: float, noise: float, seed: int, seconds: int) -> None:
     times, rates = drift(seconds, 1e9, last * 1e9, noise, seed)
     found = levels(times, rates)
-    result = judge(found, float(seconds))
+    result = steady_rate(found, float(seconds))
     assert result is not None
     assert not result.steady
     assert result.steady_bytes_per_s is None
@@ -124,7 +124,7 @@ def test_long_series_are_folded_and_lose_no_time() -> None:
 
 def test_a_volume_that_stood_still_has_a_level_of_nothing() -> None:
     times, rates = series((50, 1000.0), (50, 0.0), noise=0.0)
-    result = judge(levels(times, rates), 100.0)
+    result = steady_rate(levels(times, rates), 100.0)
     assert result is not None
     assert result.steady
     assert result.steady_bytes_per_s == 0.0

@@ -12,7 +12,7 @@ from gridwright.errors import environment_error
 from gridwright.filesystems.counters import Counts, ReadCounts, TrafficCount
 from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.lustre_client.layout_command import plain
-from gridwright.filesystems.moving import LaidOutFile
+from gridwright.filesystems.moving import FilePlacement
 from gridwright.layouts.busy import first_of, traffic_beside
 from gridwright.layouts.journal import measured_rate
 from gridwright.layouts.rebalance import Rebalance, RebalanceOrder
@@ -70,7 +70,7 @@ def rebalance(**given: float | bool) -> Rebalance:
     )
     order = replace(order, **given)  # type: ignore[arg-type]
     one = FileLayout((Component(stripe_count=1, osts=(0,)),))
-    return Rebalance(order, targets=8, found=[LaidOutFile("/l/a", 1000 * MB, one)])
+    return Rebalance(order, targets=8, found=[FilePlacement("/l/a", 1000 * MB, one)])
 
 
 def test_the_time_is_that_of_the_limit_or_of_the_targets_whichever_is_longer() -> None:

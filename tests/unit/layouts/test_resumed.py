@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.lustre_client.layout_command import plain
-from gridwright.filesystems.moving import FoundFiles, LaidOutFile, Move
+from gridwright.filesystems.moving import FilePlacement, FileSearch, Move
 from gridwright.layouts.journal import MoveJournal
 from gridwright.layouts.rebalance import Rebalance, RebalanceOrder, Rebalancer
 
@@ -35,11 +35,11 @@ class Mover:
         full: Collection[int],
         *,
         may_be_gone: bool = False,
-    ) -> FoundFiles:
+    ) -> FileSearch:
         self.searched.append((places, may_be_gone))
-        return FoundFiles(unread=1)
+        return FileSearch(unread=1)
 
-    def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
+    def move(self, file: FilePlacement, layout: FileLayout, bytes_per_s: float) -> Move:
         raise AssertionError(file.path)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.loss import files_touched
+from gridwright.filesystems.loss import affected_files_part
 from gridwright.filesystems.resources import Operation, Resource, Route, Use
 from gridwright.model.degraded import DegradedGrid, DegradedLibrary, degraded_grid, single_failures
 from gridwright.model.failure_domains import failure_domains, find_failure_domains
@@ -212,15 +212,15 @@ def test_every_unknown_name_is_told_with_the_nearest_and_an_ambiguous_one_is_non
 @given(st.integers(1, 40), st.integers(-1, 50), st.data())
 def test_more_stripes_and_more_dead_touch_more_files(targets: int, stripes: int, data: Any) -> None:
     dead = data.draw(st.integers(0, targets))
-    part = files_touched(targets, stripes, dead)
+    part = affected_files_part(targets, stripes, dead)
     assert 0 <= part <= 1
     assert (part == 0) == (dead == 0)
     if dead < targets:
-        assert files_touched(targets, stripes, dead + 1) >= part
+        assert affected_files_part(targets, stripes, dead + 1) >= part
     if stripes == 1:
         assert part == pytest.approx(dead / targets)
     if stripes >= 1:
-        assert files_touched(targets, stripes + 1, dead) >= part
+        assert affected_files_part(targets, stripes + 1, dead) >= part
 
 
 @settings(max_examples=examples(80))

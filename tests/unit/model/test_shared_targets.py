@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridwright.filesystems.allocation import TargetSpace
 from gridwright.filesystems.layout import ALL
-from gridwright.filesystems.shared_placements import LibraryStreams, asked_of_fullest
+from gridwright.filesystems.shared_placements import LibraryStreams, load_of_fullest
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.report.terminal.prediction import prediction_text
@@ -49,7 +49,7 @@ def test_a_library_more_never_asks_less_of_the_fullest_target(
     if more.library in {each.library for each in libraries}:
         more = replace(more, library=more.library + "+")
     among = (*libraries[:place], more, *libraries[place:])
-    alone, all_ = (asked_of_fullest(tuple(each), 8, space(free)) for each in (libraries, among))
+    alone, all_ = (load_of_fullest(tuple(each), 8, space(free)) for each in (libraries, among))
     assert all_ >= alone
     mean = sum(each.streams * each.bytes_per_s for each in libraries) / 8
     assert alone >= mean * (1 - 1e-9), "the fullest target has the mean, or more"
@@ -72,7 +72,7 @@ def asked_by_hand(libraries: list[LibraryStreams], targets: int, placements: int
 
 def test_what_is_asked_is_that_of_files_placed_one_by_one() -> None:
     libraries = [LibraryStreams("data", 12, 1, 40 * MB), LibraryStreams("work", 12, 4, 100 * MB)]
-    found = asked_of_fullest(tuple(libraries), 16)
+    found = load_of_fullest(tuple(libraries), 16)
     assert found == pytest.approx(asked_by_hand(libraries, 16), rel=0.04)
 
 

@@ -320,7 +320,7 @@ def test_what_is_not_required_is_slow_only_where_something_is_at_its_limit() -> 
 )
 def test_nothing_is_slow_where_all_is_well(sample: NodeSamples) -> None:
     told = explain(frame_of([sample], [DATA]))
-    assert (told.slow, told.told, told.evidence) == (False, True, ())
+    assert (told.slow, told.is_complete, told.evidence) == (False, True, ())
     assert "nothing is slow" in explanation_text(told)
 
 
@@ -337,7 +337,7 @@ def test_a_counter_that_began_anew_makes_it_cannot_tell_and_not_slow() -> None:
         before={("node_disk_read_bytes_total", "md0"): 9e12},
     )  # fmt: skip
     told = explain(frame_of([cleared], [DATA]))
-    assert (told.slow, told.told) == (False, False)
+    assert (told.slow, told.is_complete) == (False, False)
     assert "cannot tell whether it is slow" in explanation_text(told)
 
 
@@ -348,7 +348,7 @@ def test_a_node_that_is_away_is_told_and_the_others_are_judged() -> None:
         NodeSamples("n2", absent="no answer in time"),
     ]
     told = explain(frame_of(samples, [DATA]))
-    assert (told.slow, told.told, told.away) == (True, False, {"n2": "no answer in time"})
+    assert (told.slow, told.is_complete, told.away) == (True, False, {"n2": "no answer in time"})
     assert "n2 is away: no answer in time" in explanation_text(told)
 
 

@@ -177,6 +177,20 @@ def test_clients_that_count_nothing_leave_the_library_untold() -> None:
     assert found.note == "clients of fuse.x count nothing"
 
 
+@pytest.mark.parametrize(("state", "why"), [("DISCONN", "OST1: not connected (DISCONN)"), ("IDLE", "")])
+def test_without_a_spec_a_mount_whose_target_is_away_is_not_whole(state: str, why: str) -> None:
+    counted: dict[tuple[str, ...], float] = {
+        (f"gridwright_mount_{way}_bytes_total", "/lustre", "fs-OST1"): 0.0 for way in ("read", "written")
+    }
+    connection: dict[tuple[str, ...], float] = {
+        ("gridwright_connection_state", "fs-OST1-osc-ffff", "fs-OST1", state): 1.0
+    }
+    frame = frame_of([node(counted=counted, gauges=connection)])
+    (mount,) = frame.mounts
+    assert mount.silent == why.replace("OST1", "fs-OST1")
+    assert frame.whole is not bool(why)
+
+
 def test_a_node_that_is_away_is_a_row_that_says_so_and_the_others_are_told() -> None:
     here = node(user=2.0, counted=disk("md0", 300 * MB), places=ON_DISK)
     frame = frame_of([here, NodeSamples("n2", absent="no answer in time")], [DATA])

@@ -55,7 +55,7 @@ def test_without_one_it_is_the_delays_that_the_kernel_counts_else_the_looks(tmp_
     assert told(waits, "7", 11.0, waiting=1).value == 1
     found = told(waits, "7", 13.0, waiting=0)
     assert (found.labels, found.value) == (("7", "state"), 1)
-    waits.keep(set())
+    waits.retain_only(set())
     assert told(waits, "7", 14.0, waiting=1).value == 0
 
 

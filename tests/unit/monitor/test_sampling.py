@@ -257,7 +257,7 @@ def test_a_read_that_hangs_is_named_holds_no_other_up_and_is_asked_again_when_it
         return "late"
 
     reads: HeldReads[str] = HeldReads(0.2)
-    reads.keep({"dead": hang, "well": lambda: "here", "broken": _broken})
+    reads.set_sources({"dead": hang, "well": lambda: "here", "broken": _broken})
     for _ in range(3):
         answers, silent = reads.read()
         assert answers == {"well": "here"}
@@ -282,7 +282,7 @@ def test_what_is_not_asked_is_waited_for_where_it_has_not_answered() -> None:
         return "late"
 
     reads: HeldReads[str] = HeldReads(0.2)
-    reads.keep({"dead": hang, "well": lambda: "here"})
+    reads.set_sources({"dead": hang, "well": lambda: "here"})
     assert reads.read({"dead"}) == ({"well": "here"}, {})
     assert asked == []
     assert set(reads.read()[1]) == {"dead"}

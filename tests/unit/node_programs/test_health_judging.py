@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gridwright.node_programs.health.configuration import ExpectedMount, HealthConfiguration
 from gridwright.node_programs.health.deciding import OWN, Act, KnownNode, decide, reason_of
-from gridwright.node_programs.health.judging import is_same_source, judge, mount_problem
+from gridwright.node_programs.health.judging import is_same_source, mount_problem, node_verdict
 from gridwright.node_programs.health.looking import READ_ONLY, Glance, LeftBehind
 from gridwright.node_programs.health.slurm import known_node
 from gridwright.node_programs.scratch.disks import mounts
@@ -27,7 +27,7 @@ ALL = HealthConfiguration((SHARED, HOME, SCRATCH, GRID), ("/scratch/work",))
 
 
 def certain(table: str) -> list[str]:
-    return list(judge(ALL, mounts(table), {}).certain.values())
+    return list(node_verdict(ALL, mounts(table), {}).certain.values())
 
 
 def test_a_node_that_has_all_of_it_is_well() -> None:
@@ -95,7 +95,7 @@ def test_what_hangs_or_fails_is_no_certainty() -> None:
         "/shared": Glance(left=LeftBehind(7, 7)),
         "/home": Glance("does not answer: Stale file handle"),
     }
-    verdict = judge(ALL, mounts(ROOT + LUSTRE + NFS + XFS + FUSE), glances)
+    verdict = node_verdict(ALL, mounts(ROOT + LUSTRE + NFS + XFS + FUSE), glances)
     assert verdict.certain == {}
     assert verdict.unsure == {
         "/shared": "/shared hangs",
@@ -105,12 +105,12 @@ def test_what_hangs_or_fails_is_no_certainty() -> None:
 
 def test_read_only_matters_where_jobs_write() -> None:
     glances = {"/home": Glance(READ_ONLY), "/scratch/work": Glance(READ_ONLY)}
-    verdict = judge(ALL, mounts(ROOT + LUSTRE + NFS + XFS + FUSE), glances)
+    verdict = node_verdict(ALL, mounts(ROOT + LUSTRE + NFS + XFS + FUSE), glances)
     assert list(verdict.unsure) == ["/scratch/work"]
 
 
 def test_what_is_not_mounted_is_told_once() -> None:
-    verdict = judge(ALL, mounts(ROOT + NFS + XFS + FUSE), {"/shared": Glance("is not there")})
+    verdict = node_verdict(ALL, mounts(ROOT + NFS + XFS + FUSE), {"/shared": Glance("is not there")})
     assert list(verdict.certain) == ["/shared"]
     assert verdict.unsure == {}
 

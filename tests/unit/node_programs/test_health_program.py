@@ -23,7 +23,7 @@ from gridwright.node_programs.health.deciding import OWN
 from gridwright.node_programs.health.looking import Glance, LeftBehind, look_at, start_of
 from gridwright.node_programs.health.memory import Memory, read_memory, write_memory
 from gridwright.node_programs.health.slurm import SlurmNode
-from gridwright.node_programs.health_program import PROGRAM, build_zipapp, starter
+from gridwright.node_programs.one_file import HEALTH, HEALTH_STARTER_TEXT
 from gridwright.node_programs.scratch.commands import Ended
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.one_file_program import imports_beyond_python
@@ -35,9 +35,9 @@ ROOT = "29 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw\n"
 
 
 def test_it_is_the_same_bytes_each_time_and_runs_without_gridwright(tmp_path: Path) -> None:
-    assert build_zipapp() == build_zipapp()
+    assert HEALTH.archive() == HEALTH.archive()
     program, config = tmp_path / "health.pyz", tmp_path / "health.json"
-    program.write_bytes(build_zipapp())
+    program.write_bytes(HEALTH.archive())
     assert "gridwright/node_programs/health/command.py" in zipfile.ZipFile(program).namelist()
     config.write_text(json.dumps({"schema": 1, "mounts": [], "directories": [str(tmp_path)]}))
     argv = [sys.executable, "-I", "-S", str(program), "--dry-run", "--config", str(config)]
@@ -49,15 +49,15 @@ def test_it_is_the_same_bytes_each_time_and_runs_without_gridwright(tmp_path: Pa
 
 def test_python_3_9_has_all_that_it_uses(tmp_path: Path) -> None:
     assert len(MODULES) > 6
-    assert beyond_python_3_9(build_zipapp(), tmp_path) == ""
+    assert beyond_python_3_9(HEALTH.archive(), tmp_path) == ""
     assert [name for module in MODULES for name in imports_beyond_python(module, OURS)] == []
 
 
 def test_slurm_is_told_that_all_went_well_whatever_became_of_it(tmp_path: Path) -> None:
     """Newer releases of Slurm let no node register while its HealthCheckProgram fails."""
     file = tmp_path / "health"
-    file.write_text(starter().replace("/usr/bin/python3", "/nonexistent/python"))
-    assert str(PROGRAM) in file.read_text()
+    file.write_text(HEALTH_STARTER_TEXT.replace("/usr/bin/python3", "/nonexistent/python"))
+    assert str(HEALTH.path) in file.read_text()
     assert subprocess.run(["sh", str(file)], check=False, capture_output=True).returncode == 0
 
 

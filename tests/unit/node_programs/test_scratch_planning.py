@@ -10,7 +10,7 @@ import pytest
 from gridwright.node_programs.scratch.configuration import DesiredArray
 from gridwright.node_programs.scratch.disks import Content, Disk, MdArray, Mount
 from gridwright.node_programs.scratch.machine import Queue
-from gridwright.node_programs.scratch.planning import plan, short_of_disks
+from gridwright.node_programs.scratch.planning import plan_arrays, short_of_disks
 from gridwright.node_programs.scratch.plans import ArrayPlan
 from gridwright.node_programs.scratch.state import Build, State
 from tests.support.scratch_world import (
@@ -96,7 +96,7 @@ def test_what_was_made_and_is_mounted_needs_nothing() -> None:
     machine = world.machine()
     queue = Queue(8192, "[none] mq-deadline", False)
     tuned = replace(machine, queues=dict.fromkeys(["md100", *world.disks], queue))
-    (planned,) = plan(world.configuration(), world.state, tuned, (), lambda: "new", "now").arrays
+    (planned,) = plan_arrays(world.configuration(), world.state, tuned, (), lambda: "new", "now").arrays
     assert (planned.case, planned.steps) == ("mounted", ())
 
 
@@ -298,7 +298,7 @@ def test_an_unfinished_array_on_which_somebody_made_a_file_system_is_left_alone(
 def test_something_else_at_the_mount_point_is_not_covered() -> None:
     world = World.of(blank_disks(4), desired_arrays=(FOUR,))
     machine = replace(world.machine(), mounts=(Mount("8:1", "/scratch", "ext4", "/dev/sda1", "rw"),))
-    (planned,) = plan(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
+    (planned,) = plan_arrays(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
     assert "/dev/sda1 is mounted there" in words(planned)
 
 
@@ -351,7 +351,7 @@ def test_a_broken_array_is_told() -> None:
 def test_missing_commands_are_told_before_anything_is_done() -> None:
     world = World.of(blank_disks(4), desired_arrays=(FOUR,))
     machine = replace(world.machine(), tools=frozenset({"mount"}))
-    (planned,) = plan(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
+    (planned,) = plan_arrays(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
     assert "mdadm is not installed" in words(planned)
     assert "install the package xfsprogs" in words(planned)
 
@@ -390,13 +390,13 @@ def test_a_foreign_array_that_udev_assembled_is_stopped_when_all_its_disks_are_n
 def test_files_below_the_mount_point_are_told() -> None:
     world = World.of(blank_disks(2))
     machine = replace(world.machine(), full_points=frozenset({Path("/scratch")}))
-    (planned,) = plan(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
+    (planned,) = plan_arrays(world.configuration(), world.state, machine, (), lambda: "new", "now").arrays
     assert "/scratch holds files on the disk below" in planned.notes[-1]
 
 
 def test_unknown_owners_stop_everything_before_a_disk_is_touched() -> None:
     world = World.of(blank_disks(2))
     machine = replace(world.machine(), strangers=("user sas",))
-    planned = plan(world.configuration(), world.state, machine, (), lambda: "new", "now")
+    planned = plan_arrays(world.configuration(), world.state, machine, (), lambda: "new", "now")
     assert planned.steps() == ()
     assert "user sas" in str(planned.troubles[0])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
+from gridwright.node_programs.one_file import SCRATCH
 from gridwright.node_programs.scratch.configuration import WAIT_SECONDS, parse_configuration
-from gridwright.node_programs.scratch_program import PROGRAM, build_zipapp, unit_file
 from gridwright.setup.scratch_spec import array_name, scratch_configuration
 from gridwright.spec.load import parse_spec
 from tests.support.oldest_python import beyond_python_3_9
@@ -30,12 +30,12 @@ MODULES = sorted(SOURCE.glob("*.py"))
 
 
 def test_it_is_the_same_bytes_each_time() -> None:
-    assert build_zipapp() == build_zipapp()
+    assert SCRATCH.archive() == SCRATCH.archive()
 
 
 def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> None:
     program = tmp_path / "scratch.pyz"
-    program.write_bytes(build_zipapp())
+    program.write_bytes(SCRATCH.archive())
     with zipfile.ZipFile(program) as archive:
         assert "gridwright/node_programs/scratch/instance_stores.json" in archive.namelist()
     # -S: no site packages, so nothing of Gridwright but what is in the file.
@@ -49,7 +49,7 @@ def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> No
 
 
 def test_python_3_9_has_all_that_it_uses(tmp_path: Path) -> None:
-    assert beyond_python_3_9(build_zipapp(), tmp_path) == ""
+    assert beyond_python_3_9(SCRATCH.archive(), tmp_path) == ""
 
 
 def test_each_module_imports_the_standard_library_only() -> None:
@@ -64,8 +64,8 @@ def test_the_modules_are_found() -> None:
 
 
 def test_the_unit_starts_the_program_and_gives_it_time_for_two_arrays() -> None:
-    service = sections_of_unit(unit_file())["Service"]
-    assert service["ExecStart"].split()[:2] == ["/usr/bin/python3", str(PROGRAM)]
+    service = sections_of_unit(SCRATCH.unit_text())["Service"]
+    assert service["ExecStart"].split()[:2] == ["/usr/bin/python3", str(SCRATCH.path)]
     found = re.fullmatch(r"(\d+)min", service["TimeoutStartSec"])
     assert found is not None
     world = World.of([disk(name) for name in ("nvmea", "nvmeb")])
@@ -79,11 +79,11 @@ def test_the_unit_starts_the_program_and_gives_it_time_for_two_arrays() -> None:
 
 
 def test_the_unit_keeps_the_mount_name_space_of_the_machine() -> None:
-    assert not OWN_MOUNT_NAME_SPACE & set(sections_of_unit(unit_file())["Service"])
+    assert not OWN_MOUNT_NAME_SPACE & set(sections_of_unit(SCRATCH.unit_text())["Service"])
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    assert complaints_of_systemd(unit_file(), PROGRAM, tmp_path) == ""
+    assert complaints_of_systemd(SCRATCH.unit_text(), SCRATCH.path, tmp_path) == ""
 
 
 SPEC = """

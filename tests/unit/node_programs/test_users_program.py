@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import gridwright.node_programs.users as package
+from gridwright.node_programs.one_file import USERS
 from gridwright.node_programs.users.applying import apply, make_home
 from gridwright.node_programs.users.configuration import UsersError, parse_configuration
 from gridwright.node_programs.users.machine import (
@@ -23,11 +24,10 @@ from gridwright.node_programs.users.machine import (
     ThereUser,
     observe,
 )
-from gridwright.node_programs.users.planning import Plan, plan
+from gridwright.node_programs.users.planning import Plan, plan_users
 from gridwright.node_programs.users.sshd import BEGIN, sshd_changes
 from gridwright.node_programs.users.sssd import read_secret, sssd_text
 from gridwright.node_programs.users.steps import MakeHome, Run, Write
-from gridwright.node_programs.users_program import build_zipapp
 from tests.support.one_file_program import imports_beyond_python
 from tests.support.skips import root_only
 
@@ -49,7 +49,7 @@ def wanted(*accounts: dict[str, Any], **others: Any) -> dict[str, Any]:
 
 
 def planned(there: Machine, *accounts: dict[str, Any], **others: Any) -> Plan:
-    return plan(parse_configuration(json.dumps(wanted(*accounts, **others))), there)
+    return plan_users(parse_configuration(json.dumps(wanted(*accounts, **others))), there)
 
 
 def user(uid: int, gid: int = 0, **others: Any) -> ThereUser:
@@ -174,7 +174,7 @@ def test_it_needs_nothing_but_python() -> None:
         file.name: imports_beyond_python(file, ("gridwright.node_programs.users", "gridwright.beneath"))
         for file in files
     } == {file.name: [] for file in files}
-    assert build_zipapp() == build_zipapp()
+    assert USERS.archive() == USERS.archive()
 
 
 class OtherRoot:
@@ -183,7 +183,7 @@ class OtherRoot:
     def __init__(self, place: Path) -> None:
         self.root = place / "root"
         self.program = place / "users.pyz"
-        self.program.write_bytes(build_zipapp())
+        self.program.write_bytes(USERS.archive())
         for path, text in {
             "etc/passwd": ACCOUNTS,
             "etc/group": "root:x:0:\nnogroup:x:65534:\n",
@@ -250,12 +250,12 @@ def test_real_useradd_makes_locks_and_opens_accounts(tmp_path: Path) -> None:
 def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     here = OtherRoot(tmp_path)
     configuration = parse_configuration(json.dumps(wanted(ANNA, BOB)))
-    steps = len(plan(configuration, observe(here.root, [])).changes)
+    steps = len(plan_users(configuration, observe(here.root, [])).changes)
     assert steps > 6
     for done in range(1, steps, 3):
         (tmp_path / str(done)).mkdir()
         again = OtherRoot(tmp_path / str(done))
-        first = plan(configuration, observe(again.root, ["/shared/homes/anna", "/shared/homes/bob"]))
+        first = plan_users(configuration, observe(again.root, ["/shared/homes/anna", "/shared/homes/bob"]))
         apply(first.changes[:done], again.root)
         again.run(ANNA, BOB)
         assert again.run(ANNA, BOB) == []

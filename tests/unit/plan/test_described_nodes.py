@@ -16,7 +16,7 @@ from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.document import plan_document
 from gridwright.plan.grid_spec import spec_document
-from gridwright.plan.search import plan
+from gridwright.plan.search import plan_grids
 from gridwright.report.designs.words import growth_texts, nodes_text
 from gridwright.spec.model import GridSpec
 
@@ -42,7 +42,7 @@ def spec(
 
 @pytest.mark.parametrize("provider", ["azure", "google"])
 def test_every_design_delivers_what_is_required_and_costs_what_predict_says(provider: str) -> None:
-    found = plan(spec(provider), CATALOG)
+    found = plan_grids(spec(provider), CATALOG)
     assert found.designs
     for design in found.designs:
         written = GridSpec.model_validate(spec_document(design.spec), context={"base": Path("/")})
@@ -77,16 +77,16 @@ def cheapest_by_hand(provider: str, cores: int, rate: float, room: float) -> flo
 @pytest.mark.parametrize(("cores", "rate"), [(16, 10), (64, 50), (100, 23), (256, 62.5)])
 def test_no_size_of_any_offer_is_cheaper(provider: str, room: int, cores: int, rate: float) -> None:
     needed = {"requires": f"{rate} MB/s/core", "capacity": f"{room} TiB"}
-    first = plan(spec(provider, cores=cores, data=needed), CATALOG).designs[0]
+    first = plan_grids(spec(provider, cores=cores, data=needed), CATALOG).designs[0]
     assert first.usd_per_hour == pytest.approx(cheapest_by_hand(provider, cores, rate * 1e6, room * TIB))
 
 
 def test_a_rate_beyond_the_network_of_a_node_is_out_of_reach_and_says_how_far_it_goes() -> None:
-    found = plan(spec(data={"requires": "130 MB/s/core", "capacity": "20 TiB"}), CATALOG)
+    found = plan_grids(spec(data={"requires": "130 MB/s/core", "capacity": "20 TiB"}), CATALOG)
     assert not found.designs
     assert "nearest possible is 12" in found.impossible[0]
     assert found.impossible[-1] == "with E32 as the spec describes them"
-    explained = plan(
+    explained = plan_grids(
         spec(data={"requires": "130 MB/s/core", "capacity": "20 TiB"}), CATALOG, explain="E32"
     ).explanation
     assert explained
@@ -95,7 +95,7 @@ def test_a_rate_beyond_the_network_of_a_node_is_out_of_reach_and_says_how_far_it
 
 def test_a_size_that_never_changes_is_bought_as_it_must_be_later() -> None:
     growing = {"requires": "50 MB/s/core", "capacity": "14 TiB", "capacity_in_12_months": "40 TiB"}
-    designs = plan(spec(data=growing), CATALOG).designs
+    designs = plan_grids(spec(data=growing), CATALOG).designs
     fixed = [each for each in designs if "managed-lustre" in each.title]
     assert fixed
     for design in fixed:
@@ -103,7 +103,9 @@ def test_a_size_that_never_changes_is_bought_as_it_must_be_later() -> None:
         assert isinstance(filesystem, ManagedFileSystem)
         assert (filesystem.capacity or 0) >= 40 * TIB
     assert any("never changes" in text for each in fixed if each.growth for text in growth_texts(each))
-    grows = plan(spec("google", data={**growing, "capacity_in_12_months": "90 TiB"}), CATALOG).designs[0]
+    grows = plan_grids(spec("google", data={**growing, "capacity_in_12_months": "90 TiB"}), CATALOG).designs[
+        0
+    ]
     assert grows.growth
     assert all(each.in_place for each in grows.growth.filesystems.values())
 
@@ -120,13 +122,13 @@ def test_all_that_a_plan_has_to_know_of_nodes_is_asked_for_at_once() -> None:
         context={"base": Path("/")},
     )
     with pytest.raises(GridwrightError) as raised:
-        plan(asked, CATALOG)
+        plan_grids(asked, CATALOG)
     fields = [problem.field for problem in raised.value.problems]
     assert fields == ["azure.node_price", "azure.node_network", "nodes.compute.memory"]
 
 
 def test_the_age_of_prices_is_said_of_the_offers() -> None:
-    found = plan(spec(), CATALOG)
+    found = plan_grids(spec(), CATALOG)
     document = plan_document(found)
     assert document["prices_of"] == "2024"
     assert [each["name"] for each in document["findings"]] == ["old-prices", "estimated-prices"]

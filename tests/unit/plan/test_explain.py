@@ -15,7 +15,7 @@ from gridwright.plan.design import DesignExplanation, Fit
 from gridwright.plan.fits import held
 from gridwright.plan.needs import read_needs
 from gridwright.plan.node_side import NodeSide, Place
-from gridwright.plan.search import bill, difference, plan, search
+from gridwright.plan.search import bill, difference, plan_grids, search
 from gridwright.plan.search_result import SearchResult, title
 from tests.support.requirements import spec
 
@@ -40,7 +40,7 @@ def base() -> SearchResult:
 
 
 def explained(instance: str, **sections: Any) -> tuple[DesignExplanation, dict[str, Fit]]:
-    explanation = plan(spec(**sections), CATALOG, explain=instance).explanation
+    explanation = plan_grids(spec(**sections), CATALOG, explain=instance).explanation
     assert explanation is not None
     rows = {fit.requirement: fit for fit in explanation.fits}
     assert len(rows) == len(explanation.fits)
@@ -234,7 +234,7 @@ def test_the_parts_of_a_bill_add_up_and_their_difference_is_printed() -> None:
 
 def test_neighbours_say_what_forces_their_cost() -> None:
     x86 = spec(requirements={"architecture": "x86_64"})
-    result = plan(x86, CATALOG)
+    result = plan_grids(x86, CATALOG)
     whys = {each.title: each.why for each in result.neighbours}
     assert len(whys) == len(result.neighbours) >= 5
     assert all(":" in why or ";" in why for why in whys.values()), whys
@@ -273,14 +273,14 @@ def test_cores_that_nobody_asked_for_and_stores_that_nobody_uses_are_named() -> 
 
 def test_a_neighbour_of_a_type_that_makes_no_grid_says_what_excludes_it() -> None:
     libraries = {"data": {"requires": "93 MB/s/core", "capacity": "20 TiB"}}
-    result = plan(spec(requirements={"families": {"allow": ["i3"]}}, libraries=libraries), CATALOG)
+    result = plan_grids(spec(requirements={"families": {"allow": ["i3"]}}, libraries=libraries), CATALOG)
     why = {each.change: each.why for each in result.neighbours if each.usd_per_hour is None}
     assert why == {"nodes i3.metal": "data over the network, per core: 86.8 MB/s/core, 93 MB/s/core required"}
 
 
 def test_a_neighbour_over_the_budget_says_so() -> None:
     budget = f"{cheapest_of(base()).usd_per_hour * 1.01:.4f} USD/h"
-    result = plan(spec(requirements={"budget": budget}), CATALOG)
+    result = plan_grids(spec(requirements={"budget": budget}), CATALOG)
     assert result.neighbours
     for each in result.neighbours:
         over = (each.usd_per_hour or 0) > cheapest_of(base()).usd_per_hour * 1.01

@@ -20,7 +20,7 @@ from gridwright.plan.document import plan_document
 from gridwright.plan.grid_spec import design_growth, design_spec, spec_document
 from gridwright.plan.growing import growing
 from gridwright.plan.needs import read_needs
-from gridwright.plan.search import plan
+from gridwright.plan.search import plan_grids
 from gridwright.plan.search_result import search_market
 from gridwright.report.designs.words import growth_texts
 from gridwright.spec.model import GridSpec
@@ -71,7 +71,7 @@ def test_each_design_holds_what_it_says_of_today_and_of_in_12_months() -> None:
 
 
 def test_designs_are_ranked_by_the_mean_of_the_year_and_say_both_costs() -> None:
-    found = plan(growing_spec(), CATALOG)
+    found = plan_grids(growing_spec(), CATALOG)
     means = [design.growth.usd_per_hour_mean for design in found.designs if design.growth]
     assert means == sorted(means)
     assert len(means) == len(found.designs)
@@ -82,18 +82,18 @@ def test_designs_are_ranked_by_the_mean_of_the_year_and_say_both_costs() -> None
 
 
 def test_without_growth_nothing_is_said_of_it_and_nothing_costs_more() -> None:
-    plain, same = plan(spec(), CATALOG), {"capacity_in_12_months": "20 TiB"}
-    again = plan(spec(libraries={"data": {**BASE["libraries"]["data"], **same}}), CATALOG)
+    plain, same = plan_grids(spec(), CATALOG), {"capacity_in_12_months": "20 TiB"}
+    again = plan_grids(spec(libraries={"data": {**BASE["libraries"]["data"], **same}}), CATALOG)
     assert all(design.growth is None for design in (*plain.designs, *again.designs))
     assert [design.title for design in plain.designs] == [design.title for design in again.designs]
-    assert plan(growing_spec(), CATALOG).designs[0].usd_per_hour >= plain.designs[0].usd_per_hour
+    assert plan_grids(growing_spec(), CATALOG).designs[0].usd_per_hour >= plain.designs[0].usd_per_hour
 
 
 def test_the_budget_has_to_be_enough_after_the_growth() -> None:
-    first = plan(growing_spec(), CATALOG).designs[0]
+    first = plan_grids(growing_spec(), CATALOG).designs[0]
     assert first.growth is not None
     between = (first.usd_per_hour + first.growth.usd_per_hour_later) / 2
-    assert plan(growing_spec(requirements={"budget": f"{between:.2f} USD/h"}), CATALOG).designs == ()
+    assert plan_grids(growing_spec(requirements={"budget": f"{between:.2f} USD/h"}), CATALOG).designs == ()
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,8 @@ def test_a_library_that_shrinks_is_refused(library: dict[str, Any], says: str) -
 def test_a_kept_file_system_must_have_the_room_of_in_12_months() -> None:
     fsx = {"type": "fsx-lustre", "path": "/d", "capacity": "26400 GiB", "throughput": "250 MB/s/TiB"}
     data = {**BASE["libraries"]["data"], "capacity_in_12_months": "45 TiB", "filesystem": "big"}
-    found = plan(spec(filesystems={"big": {**fsx, "stripe_count": -1}}, libraries={"data": data}), CATALOG)
+    found = plan_grids(
+        spec(filesystems={"big": {**fsx, "stripe_count": -1}}, libraries={"data": data}), CATALOG
+    )
     assert found.designs == ()
     assert "it holds 25.8 TiB of 45 TiB required in 12 months for data" in found.impossible[0]

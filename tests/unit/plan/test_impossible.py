@@ -11,7 +11,7 @@ from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.plan.candidates import market
 from gridwright.plan.needs import read_needs
-from gridwright.plan.search import plan
+from gridwright.plan.search import plan_grids
 from gridwright.spec.load import parse_spec
 from tests.support.requirements import spec
 
@@ -22,7 +22,7 @@ PLACED = "filesystems: {own: {type: local, path: /x}}\nlibraries: {data: {filesy
 
 
 def said(**sections: Any) -> tuple[str, ...]:
-    found = plan(spec(**sections), CATALOG)
+    found = plan_grids(spec(**sections), CATALOG)
     assert found.designs == ()
     return found.impossible
 
@@ -80,7 +80,7 @@ def test_rooms_that_nobody_asked_for_are_not_called_out_of_reach() -> None:
 )
 def test_a_requirement_of_the_whole_file_points_at_its_line(text: str, line: int) -> None:
     with pytest.raises(GridwrightError) as refused:
-        plan(parse_spec(text, "grid.yaml", base=Path("/")), CATALOG)
+        plan_grids(parse_spec(text, "grid.yaml", base=Path("/")), CATALOG)
     (problem,) = refused.value.problems
     assert problem.where is not None
     assert problem.where.startswith(f"grid.yaml:{line}:")
@@ -90,5 +90,5 @@ def test_a_requirement_of_the_whole_file_points_at_its_line(text: str, line: int
 
 def test_a_spec_that_was_not_read_from_text_names_its_file() -> None:
     with pytest.raises(GridwrightError) as refused:
-        plan(spec(libraries={name: {} for name in ("data", "work", "util")}), CATALOG)
+        plan_grids(spec(libraries={name: {} for name in ("data", "work", "util")}), CATALOG)
     assert refused.value.problems[0].where == "grid.yaml"

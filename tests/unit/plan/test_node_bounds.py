@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gridwright.catalog import load_catalog
 from gridwright.plan.candidates import Candidate, market
 from gridwright.plan.needs import read_needs
-from gridwright.plan.search import plan
+from gridwright.plan.search import plan_grids
 from gridwright.plan.search_result import search_market
 from tests.support.examples import examples
 from tests.support.requirements import spec
@@ -83,7 +83,7 @@ def test_at_least_so_many_nodes_are_planned_even_where_fewer_have_the_cores() ->
     ],
 )
 def test_a_bound_that_forbids_every_grid_is_named(requirements: dict[str, Any], says: str) -> None:
-    found = plan(spec(requirements=requirements), CATALOG)
+    found = plan_grids(spec(requirements=requirements), CATALOG)
     assert found.designs == ()
     assert any(says in line and "the nearest possible is" in line for line in found.impossible), (
         found.impossible

@@ -17,7 +17,7 @@ from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.design import Plan
 from gridwright.plan.grid_spec import spec_text
 from gridwright.plan.needs import read_needs
-from gridwright.plan.search import order, pareto_front, plan, search
+from gridwright.plan.search import order, pareto_front, plan_grids, search
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.load import parse_spec
 from tests.support.examples import examples
@@ -29,7 +29,7 @@ CATALOG = load_catalog()
 @pytest.fixture(scope="module")
 def usual() -> Plan:
     """The plan of the spec that says nothing special."""
-    return plan(spec(), CATALOG)
+    return plan_grids(spec(), CATALOG)
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +82,14 @@ def test_the_search_counts_what_the_cloud_asks_for_beside_as_predict_does(fields
 
 
 def test_a_plan_for_aws_keeps_the_section_and_tells_neighbours_apart_by_their_own_cost(usual: Plan) -> None:
-    plain, whole = usual, plan(spec(aws=AWS, scheduler={"type": "slurm"}), CATALOG)
+    plain, whole = usual, plan_grids(spec(aws=AWS, scheduler={"type": "slurm"}), CATALOG)
     assert all(design.spec.section(Aws) is not None for design in whole.designs)
     assert whole.designs[0].usd_per_hour > plain.designs[0].usd_per_hour
     assert "the cloud asks for beside" not in str(plain.neighbours)
     budget = f"{plain.designs[0].usd_per_hour:.2f} USD/h"
-    assert plan(spec(requirements={"budget": budget}, aws=AWS), CATALOG).designs == (), "all of it has to fit"
+    assert plan_grids(spec(requirements={"budget": budget}, aws=AWS), CATALOG).designs == (), (
+        "all of it has to fit"
+    )
 
 
 def test_the_front_holds_what_nothing_else_beats(found: list[Candidate]) -> None:
@@ -137,7 +139,7 @@ def test_the_whole_catalogue_is_searched(found: list[Candidate]) -> None:
 def test_the_impossible_is_answered_with_what_binds(
     requirements: dict[str, object], libraries: dict[str, object], says: list[str]
 ) -> None:
-    result = plan(spec(requirements=requirements, libraries=libraries), CATALOG)
+    result = plan_grids(spec(requirements=requirements, libraries=libraries), CATALOG)
     assert result.designs == ()
     for words in says:
         assert any(words in line for line in result.impossible), result.impossible
@@ -161,15 +163,15 @@ def test_what_cannot_be_planned_is_refused(sections: dict[str, object], says: st
         sections = {**sections, "region": None}
         sections.pop("region")
     with pytest.raises(GridwrightError) as refused:
-        plan(spec(**sections), CATALOG)
+        plan_grids(spec(**sections), CATALOG)
     assert says in str(refused.value)
 
 
 def test_a_grid_of_more_nodes_than_a_spec_can_have_is_not_planned() -> None:
-    result = plan(spec(requirements={"cores": 1_000_000}), CATALOG)
+    result = plan_grids(spec(requirements={"cores": 1_000_000}), CATALOG)
     assert result.designs == ()
     assert any("the nearest possible is" in line for line in result.impossible), result.impossible
-    many = plan(
+    many = plan_grids(
         spec(requirements={"cores": 30_000}, libraries={"data": {"requires": "10 MB/s/core"}}), CATALOG
     )
     assert all(design.prediction.nodes <= 10_000 for design in many.designs)
@@ -178,11 +180,11 @@ def test_a_grid_of_more_nodes_than_a_spec_can_have_is_not_planned() -> None:
 @pytest.mark.parametrize("asked", [{"memory_per_core": "4 TB"}, {"budget": "1 USD/h"}, {"cores": 60_000}])
 def test_what_is_called_possible_is(asked: dict[str, object]) -> None:
     (name,) = asked
-    (line,) = [each for each in plan(spec(requirements=asked), CATALOG).impossible if name in each]
+    (line,) = [each for each in plan_grids(spec(requirements=asked), CATALOG).impossible if name in each]
     found = re.search(r"the nearest possible is ([0-9.]+(?: GiB| USD/h)?)", line)
     assert found, line
     possible = int(found[1]) if name == "cores" else found[1]
-    assert plan(spec(requirements={name: possible}), CATALOG).designs, line
+    assert plan_grids(spec(requirements={name: possible}), CATALOG).designs, line
 
 
 def test_metadata_and_temporary_files_are_on_no_spinning_disks(found: list[Candidate]) -> None:
@@ -195,7 +197,7 @@ def test_metadata_and_temporary_files_are_on_no_spinning_disks(found: list[Candi
 def test_a_budget_leaves_out_what_costs_more(usual: Plan) -> None:
     cheapest = usual.designs[0].usd_per_hour
     budget = cheapest * 1.02
-    designs = plan(spec(requirements={"budget": f"{budget:.2f} USD/h"}), CATALOG).designs
+    designs = plan_grids(spec(requirements={"budget": f"{budget:.2f} USD/h"}), CATALOG).designs
     assert designs
     assert all(design.usd_per_hour <= budget for design in designs)
 
@@ -209,18 +211,18 @@ def test_work_that_must_outlive_a_node_is_on_no_instance_store() -> None:
 
 
 def test_an_explanation_holds_a_type_against_every_requirement() -> None:
-    explanation = plan(spec(), CATALOG, explain="m5.8xlarge").explanation
+    explanation = plan_grids(spec(), CATALOG, explain="m5.8xlarge").explanation
     assert explanation is not None
     assert explanation.cheapest is None
     rows = {fit.requirement: fit for fit in explanation.fits}
     assert rows["memory per core"].fits == "yes"
     assert rows["data over the network, per core"].fits == "no"
     assert rows["data over the network, per core"].provided == "78.1 MB/s/core"
-    good = plan(spec(), CATALOG, explain="m5n.8xlarge").explanation
+    good = plan_grids(spec(), CATALOG, explain="m5n.8xlarge").explanation
     assert good is not None and good.cheapest is not None
     assert "more" in good.verdict or "cheapest" in good.verdict
     with pytest.raises(GridwrightError, match=r"m5n.8xlarg"):
-        plan(spec(), CATALOG, explain="m5n.8xlarg")
+        plan_grids(spec(), CATALOG, explain="m5n.8xlarg")
 
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -271,7 +273,7 @@ def test_a_plan_says_from_when_its_prices_are_and_what_it_left_out(usual: Plan) 
 
 
 def test_a_region_of_estimates_is_planned_and_says_so() -> None:
-    result = plan(spec(region="eu-west-1"), CATALOG)
+    result = plan_grids(spec(region="eu-west-1"), CATALOG)
     assert result.designs
     assert "estimated-prices" in [finding.name for finding in result.findings]
 

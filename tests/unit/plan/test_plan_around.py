@@ -19,7 +19,7 @@ from gridwright.model.predict import predict
 from gridwright.plan.candidates import market
 from gridwright.plan.grid_spec import design_spec, spec_document, spec_text
 from gridwright.plan.needs import read_needs
-from gridwright.plan.search import plan
+from gridwright.plan.search import plan_grids
 from gridwright.plan.search_result import search_market
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
@@ -72,7 +72,7 @@ def on(**homes: str) -> dict[str, Any]:
 
 def test_what_is_given_stands_in_every_design_as_it_was_written() -> None:
     wanted = spec(filesystems={"big": FSX}, nodes={"grid": {**NODES, "cores": 4}}, libraries=on(data="big"))
-    designs = plan(wanted, CATALOG).designs
+    designs = plan_grids(wanted, CATALOG).designs
     assert len({design.title for design in designs}) > 3, "the rest is searched"
     for design in designs:
         written = parse_spec(spec_text(design.spec), base=Path("/"))
@@ -85,16 +85,16 @@ def test_what_is_given_stands_in_every_design_as_it_was_written() -> None:
 
 
 def test_only_what_is_left_out_of_nodes_is_searched() -> None:
-    by_type = plan(spec(nodes={"compute": {"instance": "m6in.2xlarge"}}), CATALOG).designs
+    by_type = plan_grids(spec(nodes={"compute": {"instance": "m6in.2xlarge"}}), CATALOG).designs
     assert {design.spec.nodes["compute"].instance for design in by_type} == {"m6in.2xlarge"}
     assert by_type[0].spec.nodes["compute"].count == 16
-    by_count = plan(spec(nodes={"compute": {"count": 16}}), CATALOG).designs
+    by_count = plan_grids(spec(nodes={"compute": {"count": 16}}), CATALOG).designs
     assert {design.spec.nodes["compute"].count for design in by_count} == {16}
     assert len({design.spec.nodes["compute"].instance for design in by_count}) > 3
 
 
 def test_a_file_system_that_is_given_costs_what_predict_says_and_one_of_the_site_nothing() -> None:
-    free = plan(
+    free = plan_grids(
         spec(
             filesystems={"home": NFS},
             libraries=on(data="home"),
@@ -107,13 +107,13 @@ def test_a_file_system_that_is_given_costs_what_predict_says_and_one_of_the_site
     assert {each.filesystem for each in free.spec.libraries.values()} == {"home"}, (
         "the others live there, too"
     )
-    bought = plan(spec(filesystems={"big": FSX}, libraries=on(data="big")), CATALOG).designs[0]
+    bought = plan_grids(spec(filesystems={"big": FSX}, libraries=on(data="big")), CATALOG).designs[0]
     fsx = 26400 * 0.210 / 730
     assert bought.usd_per_hour > fsx, "its price is a part of the bill"
 
 
 def test_too_few_cheap_nodes_are_named_and_never_replaced() -> None:
-    cheap = plan(spec(nodes={"compute": {"instance": "m6in.large", "count": 4}}), CATALOG)
+    cheap = plan_grids(spec(nodes={"compute": {"instance": "m6in.large", "count": 4}}), CATALOG)
     assert cheap.designs == ()
     (line,) = cheap.impossible
     assert line.startswith("nodes.compute: 4 x m6in.large have 4 of 64 cores required, 60 too few")
@@ -121,19 +121,19 @@ def test_too_few_cheap_nodes_are_named_and_never_replaced() -> None:
 
 
 def test_nodes_of_a_type_that_never_would_do_are_told_what_they_lack() -> None:
-    slow = plan(spec(nodes={"compute": {"instance": "m5.8xlarge", "count": 4}}), CATALOG)
+    slow = plan_grids(spec(nodes={"compute": {"instance": "m5.8xlarge", "count": 4}}), CATALOG)
     assert slow.designs == ()
     assert "nodes.compute: data over the network, per core: 78.1 MB/s/core, 100" in slow.impossible[0]
     assert "the nearest change: other nodes" in slow.impossible[0]
 
 
 def test_nodes_without_a_price_are_said_to_have_none() -> None:
-    found = plan(spec(nodes={"compute": {"instance": "hpc6a.48xlarge", "count": 1}}), WHOLE)
+    found = plan_grids(spec(nodes={"compute": {"instance": "hpc6a.48xlarge", "count": 1}}), WHOLE)
     assert found.impossible[0].startswith("nodes.compute: no price of hpc6a.48xlarge is known in us-east-1")
 
 
 def test_a_file_system_that_is_too_small_is_named_with_what_it_lacks() -> None:
-    small = plan(
+    small = plan_grids(
         spec(filesystems={"big": {**FSX, "capacity": "4800 GiB"}}, libraries=on(data="big")), CATALOG
     )
     assert small.designs == ()
@@ -145,7 +145,7 @@ def test_a_file_system_that_is_too_small_is_named_with_what_it_lacks() -> None:
 
 
 def test_a_number_of_nodes_that_brings_more_cores_than_a_file_system_serves_is_told_with_both() -> None:
-    found = plan(
+    found = plan_grids(
         spec(filesystems={"big": FSX}, nodes={"compute": {"count": 5}}, libraries=on(data="big")), CATALOG
     )
     assert found.designs == ()
@@ -156,13 +156,13 @@ def test_a_number_of_nodes_that_brings_more_cores_than_a_file_system_serves_is_t
 
 
 def test_what_loses_data_is_no_place_for_them() -> None:
-    lost = plan(spec(filesystems={"home": NFS}, libraries=on(data="home")), CATALOG)
+    lost = plan_grids(spec(filesystems={"home": NFS}, libraries=on(data="home")), CATALOG)
     assert lost.designs == ()
     assert "filesystems.home: data on it are lost with one of its servers" in lost.impossible[0]
 
 
 def test_two_parts_that_are_too_small_are_both_named() -> None:
-    both = plan(
+    both = plan_grids(
         spec(
             filesystems={"big": {**FSX, "capacity": "4800 GiB"}},
             libraries=on(data="big"),
@@ -179,7 +179,7 @@ def test_two_parts_that_are_too_small_are_both_named() -> None:
 def test_a_spec_with_everything_given_is_answered_like_predict() -> None:
     homes = on(data="big", work="local", util="local")
     whole = spec(filesystems={"big": FSX, "local": GP3}, libraries=homes, nodes={"compute": NODES})
-    found = plan(whole, CATALOG)
+    found = plan_grids(whole, CATALOG)
     (design,) = found.designs
     again = predict(grid_model(whole, CATALOG))
     assert design.prediction.libraries == again.libraries
@@ -192,7 +192,7 @@ def test_a_spec_with_everything_given_is_answered_like_predict() -> None:
 
 def test_new_file_systems_take_no_name_of_a_kept_one() -> None:
     wanted = spec(filesystems={"volumes": {**FSX, "path": "/local"}}, libraries=on(data="volumes"))
-    for design in plan(wanted, CATALOG).designs:
+    for design in plan_grids(wanted, CATALOG).designs:
         assert design.spec.filesystems["volumes"] == wanted.filesystems["volumes"]
         paths = [each.path for each in design.spec.filesystems.values()]
         assert len(set(paths)) == len(paths)
@@ -216,7 +216,7 @@ def test_new_file_systems_take_no_name_of_a_kept_one() -> None:
 )
 def test_what_cannot_be_planned_with_is_refused_at_its_place(sections: dict[str, Any], says: str) -> None:
     with pytest.raises(GridwrightError) as caught:
-        plan(spec(**sections), CATALOG)
+        plan_grids(spec(**sections), CATALOG)
     assert says in str(caught.value)
 
 

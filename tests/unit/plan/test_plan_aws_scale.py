@@ -19,8 +19,7 @@ from gridwright.plan.grid_spec import design_spec
 from gridwright.plan.needs import Needs, read_needs
 from gridwright.plan.search import search
 from gridwright.providers import provider_of
-from gridwright.providers.aws.disk_pairs import pair_volumes
-from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.layout import aws_layout, pair_volumes
 from gridwright.spec import parse_spec
 
 CATALOG = load_catalog()

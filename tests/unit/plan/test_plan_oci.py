@@ -18,7 +18,7 @@ from gridwright.model.predict import predict
 from gridwright.plan.candidates import Candidate
 from gridwright.plan.grid_spec import design_spec, spec_text
 from gridwright.plan.needs import Needs, read_needs
-from gridwright.plan.search import plan, search
+from gridwright.plan.search import plan_grids, search
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.provider import OCI
@@ -53,7 +53,7 @@ def offer() -> ScaleOffer:
 
 def on_sale(*, shares: bool) -> OnSale:
     servers = [(CATALOG.instance(each, "oci"), 1.0 + number) for number, each in enumerate(SHAPES)]
-    volumes = volume_market(CATALOG, OCI.planned_volumes, "us-ashburn-1")
+    volumes = volume_market(CATALOG, OCI.market.planned_volumes, "us-ashburn-1")
     shared = volumes if shares else VolumeMarket(())
     return OnSale(CATALOG, "us-ashburn-1", servers, volumes, provider="oci", shared_volumes=shared)
 
@@ -62,7 +62,7 @@ def test_each_planned_design_of_a_lustre_is_made_as_it_is_written(tmp_path: Path
     """What the planner chooses, with where it is to be, passes the rules of what is built."""
     text = EXAMPLE.read_text("utf-8") + PLACE
     spec = parse_spec(text, base=tmp_path)
-    found = [each.spec for each in plan(spec, CATALOG).designs if built_lustres(each.spec)]
+    found = [each.spec for each in plan_grids(spec, CATALOG).designs if built_lustres(each.spec)]
     assert len(found) >= 2
     for each in (found[0], found[-1]):
         layout = oci_layout(each)
@@ -75,7 +75,7 @@ def test_each_planned_design_of_a_lustre_is_made_as_it_is_written(tmp_path: Path
 
 
 def test_all_three_are_compared_and_each_is_the_best_of_something() -> None:
-    designs = plan(load_spec(EXAMPLE), CATALOG).designs
+    designs = plan_grids(load_spec(EXAMPLE), CATALOG).designs
     on_front = {
         kind_of(each.spec.filesystems[each.spec.libraries["data"].filesystem or ""]).title
         for each in designs

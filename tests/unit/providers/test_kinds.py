@@ -18,9 +18,8 @@ from gridwright.model.grid import grid_model
 from gridwright.model.pricing_provider import pricing_provider
 from gridwright.providers import provider_of
 from gridwright.providers.builtin import BUILT_IN
-from gridwright.providers.caller import Caller
 from gridwright.providers.machines import HostMachine
-from gridwright.providers.provider import Provider
+from gridwright.providers.provider import Caller, Provider
 from gridwright.schedulers.machines import NodeHardware
 from gridwright.spec import GridSpec, init_text, parse_spec
 from gridwright.spec.fields import Update
@@ -40,6 +39,31 @@ OWN_VERBS = {
 }
 """Verbs of the command line that only one provider has, and that call its package."""
 MACHINE = NodeHardware(name="here", cores_per_socket=4, threads_per_core=2, memory_bytes=16 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("more", "what", "remedy"),
+    [
+        ("", "is the machine that Gridwright runs on", "provider: lab"),
+        (
+            "nodes: {compute: {hosts: 'c[1-2]', cores: 4, memory: 8 GiB}}\nscheduler: {type: ssh}\n",
+            "of machines that",
+            "provider: site",
+        ),
+    ],
+)
+def test_status_of_machines_that_are_there_says_so_and_what_tells_of_them(
+    more: str, what: str, remedy: str
+) -> None:
+    filesystems = "filesystems: {a: {type: local, path: /a}}\nlibraries: {data: {filesystem: a}}\n"
+    spec = parse_spec(f"provider: local\n{more}{filesystems}")
+    with pytest.raises(GridwrightError) as told:
+        provider_of(spec).status(spec)
+    (problem,) = told.value.problems
+    assert what in problem.what
+    assert "status is for grids that up makes" in problem.what
+    assert "gridwright doctor says how it is" in str(problem.remedy)
+    assert remedy in str(problem.remedy)
 
 
 def own_package(name: str) -> str:
@@ -218,8 +242,17 @@ def test_it_answers_what_the_model_asks(spec: GridSpec) -> None:
     site = Site(spec, catalog, ComputeNodes(1, 1, None))
     pricing.report_not_offered(site)
     assert site.problems == []
-    assert all(name in catalog.volumes for name in spec.provider_kind.planned_volumes)
-    assert bool(spec.provider_kind.planned_volumes) == spec.is_cloud
+    assert all(name in catalog.volumes for name in spec.provider_kind.market.planned_volumes)
+    assert bool(spec.provider_kind.market.planned_volumes) == spec.is_cloud
+
+
+def test_the_contract_is_small() -> None:
+    """What only some providers can do is a capability, whose protocol stands beside the contract."""
+    for contract in (Provider, ProviderKind):
+        asked = [name for name, value in vars(contract).items() if inspect.isfunction(value)]
+        assert 0 < len(asked) <= 14
+    flags = [name for name, value in vars(ProviderKind).items() if isinstance(value, bool)]
+    assert len(flags) <= 9
 
 
 def test_it_is_rendered_the_same_each_time(spec: GridSpec) -> None:
@@ -245,4 +278,4 @@ def test_verbs_say_what_they_cannot_do(spec: GridSpec) -> None:
             verb()
         assert caught.value.status is ExitStatus.INPUT
         assert caught.value.problems[0].remedy
-    assert provider.local_grids() == []
+    assert provider.on_this_machine is None

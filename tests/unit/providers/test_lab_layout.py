@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
+from gridwright.providers.lab.boot import bridge_side, hardware_address
 from gridwright.providers.lab.layout import LabRole, layout_of
-from gridwright.providers.lab.network import bridge_side, hardware_address
 from tests.unit.providers.lab_specs import moosefs, spec
 
 

@@ -11,10 +11,9 @@ import pytest
 
 import gridwright
 from gridwright.errors import GridwrightError
-from gridwright.providers.lab import host_python, image, places
+from gridwright.providers.lab import image, record
 from gridwright.providers.lab.cgroups import detect
-from gridwright.providers.lab.host_python import python_directories
-from gridwright.providers.lab.image import VARIABLE, mirror
+from gridwright.providers.lab.image import VARIABLE, mirror, python_directories
 from gridwright.providers.lab.provider import LabHead
 from gridwright.spec import parse_spec
 
@@ -154,16 +153,16 @@ def test_nodes_get_all_that_this_python_needs_and_nothing_of_the_system() -> Non
 def test_where_users_cannot_run_gridwright_on_nodes_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes have root's home of the image, which is closed, above a Python that lies below it."""
     place = Path("/root/venv")
-    monkeypatch.setattr(host_python, "python_directories", lambda: [Path("/opt/python"), place])
-    assert str(place) in str(host_python.closed_python())
-    monkeypatch.setattr(host_python, "python_directories", lambda: [Path("/opt/python"), Path("/rooted")])
-    assert host_python.closed_python() is None
+    monkeypatch.setattr(image, "python_directories", lambda: [Path("/opt/python"), place])
+    assert str(place) in str(image.closed_python())
+    monkeypatch.setattr(image, "python_directories", lambda: [Path("/opt/python"), Path("/rooted")])
+    assert image.closed_python() is None
 
 
 def test_the_spec_of_a_lab_on_a_node_of_it_names_one_for_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "LABS", tmp_path)
+    monkeypatch.setattr(record, "LABS", tmp_path)
     spec = parse_spec(
         "name: alab\nprovider: lab\nlab: {network: 10.99.0.0/24}\nscheduler: {type: slurm}\n"
         "filesystems: {disk: {type: local, path: /mnt/disk}}\n"
@@ -194,9 +193,9 @@ def test_a_node_that_has_another_installation_names_it(tmp_path: Path) -> None:
     ) as node:
         assert node.stdout is not None
         assert node.stdout.readline() == b"\n"
-        why = host_python.other_installation(node.pid)
+        why = image.other_installation(node.pid)
         node.communicate()
     assert why is not None
     assert str(Path(sys.executable)) in why
     assert why.endswith("another installation made the lab, /opt/old venv/bin/gridwright")
-    assert host_python.other_installation(os.getpid()) is None
+    assert image.other_installation(os.getpid()) is None

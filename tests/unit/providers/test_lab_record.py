@@ -17,17 +17,25 @@ import pytest
 from gridwright.cli.build.lab import chosen_lab
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.kernel_files import boot_id
-from gridwright.providers.caller import Caller
-from gridwright.providers.lab import places, record, teardown
+from gridwright.providers.lab import record, teardown
 from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.layout import layout_of
-from gridwright.providers.lab.owner import record_for
-from gridwright.providers.lab.processes import ProcessId, identify, kill
 from gridwright.providers.lab.provider import LAB, take_away
-from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
-from gridwright.providers.lab.refusals import refuse_unknown
-from gridwright.providers.lab.spec_copy import differences, digest, keep_copy
+from gridwright.providers.lab.record import (
+    LabRecord,
+    NodeRecord,
+    differences,
+    digest,
+    keep_copy,
+    locked,
+    read,
+    record_for,
+    write,
+)
+from gridwright.providers.lab.status import refuse_unknown
+from gridwright.providers.lab.syscalls import ProcessId, identify, kill
 from gridwright.providers.lab.up import up
+from gridwright.providers.provider import Caller
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 from tests.unit.providers.lab_specs import spec
@@ -45,7 +53,7 @@ def is_gone(process: ProcessId, *, within: float) -> bool:
 def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Labs are kept below the test's own directory."""
     directory = tmp_path / "labs"
-    monkeypatch.setattr(places, "LABS", directory)
+    monkeypatch.setattr(record, "LABS", directory)
     monkeypatch.setattr(record, "LABS", directory)
     return directory
 

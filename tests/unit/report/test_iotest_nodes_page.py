@@ -13,7 +13,7 @@ from gridwright.report import render_report
 from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases, nodes_chart, nodes_table
 from gridwright.report.marks import mark_of
 from gridwright.report.terminal.run import iotest_text
-from gridwright.report.verdict import judge
+from gridwright.report.verdict import verdict_in_words
 from gridwright.runs.judge import judge_library
 from gridwright.runs.phase_record import RecordedNode
 from gridwright.runs.records import IotestRecord, LibraryRecord
@@ -99,7 +99,7 @@ def test_what_was_measured_without_a_node_is_not_met() -> None:
 
 def test_the_verdict_says_that_nodes_are_missing() -> None:
     run = built_runs.nodes_run()
-    verdict = judge(run.run, run.iotest)
+    verdict = verdict_in_words(run.run, run.iotest)
     assert verdict.kind == "unproven"
     assert verdict.sentence == "The write and read of data was measured without all nodes."
     page = render_report(run)

@@ -8,13 +8,13 @@ import pytest
 
 from gridwright.report.bars import required_chart
 from gridwright.report.plot import Chart
-from gridwright.report.verdict import judge
+from gridwright.report.verdict import verdict_in_words
 from tests.fixtures.runs import built_runs
 
 
 def chart_of(*libraries: dict[str, Any]) -> Chart:
     run = built_runs.run_record(met=True)
-    chart = required_chart(judge(run, built_runs.iotest_record(list(libraries), True)).libraries)
+    chart = required_chart(verdict_in_words(run, built_runs.iotest_record(list(libraries), True)).libraries)
     assert chart is not None
     return chart
 
@@ -58,7 +58,7 @@ def test_figures_stand_beside_the_bars_with_a_dash_for_what_is_absent() -> None:
 
 def test_nothing_measured_is_no_chart() -> None:
     iotest = built_runs.iotest_record([one("data", 100, None, None)], None)
-    assert required_chart(judge(built_runs.run_record(), iotest).libraries) is None
+    assert required_chart(verdict_in_words(built_runs.run_record(), iotest).libraries) is None
 
 
 def test_a_long_name_is_shortened_in_the_chart_only() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gridwright.messages import plain, typed
-from gridwright.report.verdict import Verdict, judge
+from gridwright.report.verdict import Verdict, verdict_in_words
 from gridwright.runs.judge import judge_library, judge_run, repeated_figures
 from gridwright.runs.records import LibraryRecord
 from tests.fixtures.runs import built_runs
@@ -16,7 +16,7 @@ from tests.fixtures.runs import built_runs
 
 def verdict_of(name: str) -> Verdict:
     run = built_runs.RUNS[name]()
-    return judge(run.run, run.iotest)
+    return verdict_in_words(run.run, run.iotest)
 
 
 def judged(*libraries: dict[str, Any]) -> Verdict:
@@ -25,7 +25,7 @@ def judged(*libraries: dict[str, Any]) -> Verdict:
     records = [replace(library, met=judge_library(library)) for library in given]
     met = judge_run(records)
     iotest = built_runs.iotest_record(list(map(plain, records)), met)
-    return judge(built_runs.run_record(met=met), iotest)
+    return verdict_in_words(built_runs.run_record(met=met), iotest)
 
 
 def two(write: float | None, read: float | None, **own: Any) -> list[dict[str, Any]]:
@@ -82,11 +82,11 @@ def test_nothing_is_judged_in_an_interrupted_run() -> None:
 def test_a_test_that_was_interrupted_outweighs_a_run_that_says_met() -> None:
     libraries = [built_runs.library("data", 100, True, two(140, 140))]
     iotest = built_runs.iotest_record(libraries, True, status="interrupted")
-    assert judge(built_runs.run_record(met=True), iotest).kind == "interrupted"
+    assert verdict_in_words(built_runs.run_record(met=True), iotest).kind == "interrupted"
 
 
 def test_a_running_run_has_no_verdict() -> None:
-    assert judge(built_runs.run_record("running"), None).headline == "Still running: no verdict"
+    assert verdict_in_words(built_runs.run_record("running"), None).headline == "Still running: no verdict"
 
 
 def test_one_met_library_is_named_with_its_figures() -> None:
@@ -128,13 +128,14 @@ def test_of_several_reads_the_best_that_counts_is_shown() -> None:
 
 def test_no_requirement_is_nothing_to_judge() -> None:
     verdict = judged(built_runs.library("data", None, None, two(140, 150)))
-    assert (verdict.kind, verdict.libraries[0].word) == ("unproven", "no requirement")
+    assert (verdict.kind, verdict.libraries[0].word) == ("unrequired", "no requirement")
+    assert verdict.headline == "No requirement on the libraries"
     assert verdict.sentence == "The grid spec requires no rate of any library, so there is nothing to judge."
 
 
 def test_another_check_that_failed_is_not_blamed_on_a_library() -> None:
     libraries = [built_runs.library("data", 100, True, two(140, 140))]
-    verdict = judge(built_runs.run_record(met=False), built_runs.iotest_record(libraries, True))
+    verdict = verdict_in_words(built_runs.run_record(met=False), built_runs.iotest_record(libraries, True))
     assert verdict.kind == "missed"
     assert verdict.sentence.startswith("No library misses its requirement, but another check")
 
@@ -143,14 +144,14 @@ def test_a_quick_look_is_no_green_banner_and_says_what_it_did_not_show() -> None
     phases = [built_runs.phase("write", 140), built_runs.phase("read", 140)]
     iotest = built_runs.iotest_record([built_runs.library("data", 100, True, phases)], True)
     run = built_runs.run_record(met=True)
-    assert judge(run, iotest).look == "met"
+    assert verdict_in_words(run, iotest).colour_key == "met"
     glance = run.model_copy(
-        update={"grade": "quick look", "not_shown": "Not shown: rates that last, of data."}
+        update={"grade": "quick look", "not_shown": "Not shown: sustained rates, of data."}
     )
-    verdict = judge(glance, iotest)
-    assert (verdict.kind, verdict.look) == ("met", "glimpsed")
+    verdict = verdict_in_words(glance, iotest)
+    assert (verdict.kind, verdict.colour_key) == ("met", "glimpsed")
     assert verdict.headline == "Quick look: requirements met"
-    assert verdict.not_shown == "Not shown: rates that last, of data."
+    assert verdict.not_shown == "Not shown: sustained rates, of data."
 
 
 def test_what_repeats_cannot_tell_is_said_and_not_green() -> None:
@@ -186,4 +187,4 @@ def test_a_guest_s_host_may_flatter_and_is_named(hypervisor: str | None, grade: 
         update={"grade": grade, "host": run.host.model_copy(update={"hypervisor": hypervisor})}
     )
     iotest = built_runs.iotest_record([built_runs.library("data", 100, True, two(140, 160))], True)
-    assert ("the host of this guest (kvm)" in judge(run, iotest).not_shown) is named
+    assert ("the host of this guest (kvm)" in verdict_in_words(run, iotest).not_shown) is named

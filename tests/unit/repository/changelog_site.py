@@ -12,7 +12,7 @@ from pathlib import Path
 from gridwright.repository.changelog.changes import RepositoryChanges
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.object_format import kept_mode
+from gridwright.repository.object_format import portable_mode
 from gridwright.repository.scan import find_changes
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
 from tests.support.changelog_model import LustreModel
@@ -113,7 +113,7 @@ def _row(opened: OpenRepository, path: bytes, status: os.stat_result) -> KnownFi
     directory, name = opened.below.parent(path) if path else (opened.below.root, b".")
     target = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else None
     return KnownFile(
-        path=path, mode=kept_mode(status.st_mode), uid=status.st_uid, gid=status.st_gid,
+        path=path, mode=portable_mode(status.st_mode), uid=status.st_uid, gid=status.st_gid,
         size=0 if is_directory else status.st_size, blocks=0, atime_ns=0, mtime_ns=status.st_mtime_ns,
         ctime_ns=status.st_ctime_ns, inode=status.st_ino, links=status.st_nlink, key="key", etag="etag",
         version_id=None, crc64=None, target=target, xattrs=None, link_of=None, is_name_only=False,

@@ -180,9 +180,9 @@ def test_files_of_a_record_are_those_that_it_changes() -> None:
     by_index = {each.index: parse_record(each.data()) for each in printed()}
     file, directory = Fid(0x200000401, 0xE9), Fid(0x200000401, 0xE8)
     assert by_index[4].moved == [file]
-    assert set(by_index[4].touched) == {file, directory}
-    assert by_index[7].touched == [file]
-    assert by_index[18].touched == [directory, Fid(0x200000007, 1)]
+    assert set(by_index[4].changed_fids) == {file, directory}
+    assert by_index[7].changed_fids == [file]
+    assert by_index[18].changed_fids == [directory, Fid(0x200000007, 1)]
 
 
 def test_an_inode_number_is_that_of_the_fid() -> None:
@@ -239,4 +239,4 @@ def test_a_type_of_a_later_release_is_none_that_is_known() -> None:
     data = bytearray(record.data())
     data[4:8] = struct.pack("=I", 31)
     assert parse_record(bytes(data)).type is None
-    assert parse_record(bytes(data)).touched == list(record.fids.values())
+    assert parse_record(bytes(data)).changed_fids == list(record.fids.values())

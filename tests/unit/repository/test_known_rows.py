@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridwright.repository import file_clock
-from gridwright.repository.file_clock import UNKNOWN, FileClock, is_kept_as
+from gridwright.repository.file_clock import UNKNOWN, FileClock, is_stored_as
 from gridwright.repository.known_file import KnownFile, stamp_of
 from gridwright.repository.making import note_here
 from gridwright.repository.object_format import LATEST_NS
@@ -74,7 +74,6 @@ def test_any_file_is_a_row_or_is_named(tmp_path: Path, status: Status, name: byt
         found = opened.known.get(row.path)
         assert found == row
         assert opened.known.by_inode(status.st_ino) == [row]
-        opened.known.remember_times(row.path, status.st_atime_ns, status.st_mtime_ns)
         opened.known.first_names.keep(status.st_ino, row.path)
         assert opened.known.first_names.get(status.st_ino) == row.path
         note_here(opened, row, status.seen)
@@ -96,8 +95,7 @@ def test_a_file_is_only_untouched_where_all_that_tells_is_the_same(one: Status, 
         is_directory = stat.S_ISDIR(one.st_mode)
         if not is_same and not is_directory:
             assert action_for(changed.seen, row) is not None
-    racy = action_for(one.seen, replace(row, ctime_ns=UNKNOWN))
-    assert racy is (None if stat.S_ISDIR(one.st_mode) else Action.COMPARE)
+    assert action_for(one.seen, replace(row, ctime_ns=UNKNOWN)) is Action.COMPARE
 
 
 def _row(status: Status) -> KnownFile:
@@ -113,8 +111,8 @@ def _row(status: Status) -> KnownFile:
 @pytest.mark.parametrize("grain", [1, 100, 1000, 10**9])
 @given(time_ns=st.integers(-LATEST_NS + 2 * 10**9, LATEST_NS))
 def test_a_time_is_the_same_as_file_systems_keep_it(grain: int, time_ns: int) -> None:
-    assert is_kept_as(time_ns, time_ns // grain * grain)
-    assert not is_kept_as(time_ns, time_ns // grain * grain - 10**9)
+    assert is_stored_as(time_ns, time_ns // grain * grain)
+    assert not is_stored_as(time_ns, time_ns // grain * grain - 10**9)
 
 
 class _Disk:
@@ -122,7 +120,7 @@ class _Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_local: bool, step_ns: int) -> None:
         self.now_ns, self.step_ns = 10**18 + 123_456_789, step_ns
-        monkeypatch.setattr(FileClock, "_touched", lambda _: self.time_ns)
+        monkeypatch.setattr(FileClock, "_ctime_after_change", lambda _: self.time_ns)
         monkeypatch.setattr(file_clock, "_is_of_this_kernel", lambda _: is_local)
         monkeypatch.setattr(time, "monotonic_ns", lambda: self.now_ns)
         monkeypatch.setattr(time, "sleep", self._sleep)
@@ -147,12 +145,12 @@ def test_a_ctime_is_known_when_it_is_older_than_the_look(
     clock, changed = FileClock(0), disk.time_ns
     status = Status(stat.S_IFREG, 1, 1, 0, 0, 0, 0, 0, 0, changed).seen
     clock.read()
-    assert clock.kept(status) == UNKNOWN
+    assert clock.recorded_ctime(status) == UNKNOWN
     disk.now_ns += age_ns
     # What was looked at before the clock was read is no older for that.
-    assert clock.kept(status) == UNKNOWN
+    assert clock.recorded_ctime(status) == UNKNOWN
     clock.read(at_once=True)
-    assert clock.kept(status) == changed
+    assert clock.recorded_ctime(status) == changed
 
 
 def test_a_library_whose_clock_cannot_be_read_is_looked_at(
@@ -161,9 +159,9 @@ def test_a_library_whose_clock_cannot_be_read_is_looked_at(
     def refused(_: FileClock) -> int:
         raise OSError
 
-    monkeypatch.setattr(FileClock, "_touched", refused)
+    monkeypatch.setattr(FileClock, "_ctime_after_change", refused)
     monkeypatch.setattr(file_clock, "_is_of_this_kernel", lambda _: False)
     clock = FileClock(0)
     clock.read()
     (tmp_path / "file").touch()
-    assert clock.kept((tmp_path / "file").stat()) == UNKNOWN
+    assert clock.recorded_ctime((tmp_path / "file").stat()) == UNKNOWN

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-import signal
+import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gridwright.repository import extended, manifest_program
+from gridwright.repository import extended
 from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS, encode, of_users
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import Manifest, read_manifest, readable_rows, write_manifest
+from gridwright.repository.manifest import (
+    Manifest,
+    ManifestError,
+    read_manifest,
+    readable_rows,
+    write_manifest,
+)
 from gridwright.repository.settings import RepositoryReport
 from tests.support.repositories import opened_without_store
 
@@ -71,10 +75,9 @@ def test_what_a_file_system_has_is_written_and_read(
         )  # fmt: skip
         opened.known.put(row)
         rows = readable_rows([row], lambda *_: pytest.fail())
-        # Hundreds of them: without a process for each.
-        assert write_manifest(tmp_path / "m", rows, {}, manifest_program.write) == 1
+        assert write_manifest(tmp_path / "m", rows, {}) == 1
         admission = Admission(opened, report, is_made=False)
-        found = list(read_manifest(tmp_path / "m", admission, manifest_program.read))
+        found = list(read_manifest(tmp_path / "m", admission))
         assert report.problems == []
         assert [each.path for each in found] == [path]
         for each in found:
@@ -115,25 +118,40 @@ def test_a_row_that_is_too_long_is_refused_and_others_are_read(tmp_path: Path) -
     table = pq.read_table(tmp_path / "m")
     values = [None, b"x" * (LONGEST_XATTRS + 1), None]
     at = table.schema.get_field_index("xattrs")
-    pq.write_table(table.set_column(at, "xattrs", pa.array(values, pa.binary())), tmp_path / "m")
+    pq.write_table(
+        table.set_column(at, "xattrs", pa.array(values, pa.binary())), tmp_path / "m", compression="zstd"
+    )
     found = [each.path for each in read_manifest(tmp_path / "m", Admission(opened, report, is_made=False))]
     assert found == [b"a", b"c"]
     assert report.problems == [
         (
             "manifest.parquet",
-            "1 of its rows are refused: a path, a key or attributes are longer than any written",
+            "1 row left out: a path, a key or attributes are longer than any written",
         )
     ]
     opened.close()
 
 
-def test_no_memory_of_arrow_is_that_of_a_command(tmp_path: Path) -> None:
-    """Arrow takes 40 MiB for as long as it is loaded: a process of its own has it, and ends."""
+def test_a_readable_file_of_another_compression_is_not_called_damaged(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    opened = opened_without_store(tmp_path)
+    write_manifest(tmp_path / "m", [replace(ROW, path=b"a")], {})
+    pq.write_table(pq.read_table(tmp_path / "m"), tmp_path / "m", compression="snappy")
+    admission = Admission(opened, RepositoryReport("archive", "import"), is_made=False)
+    with pytest.raises(ManifestError, match=r"^its pages have the compression snap, which no release writes"):
+        list(read_manifest(tmp_path / "m", admission))
+    opened.close()
+
+
+def test_arrow_is_not_imported_and_no_process_is_begun(tmp_path: Path) -> None:
+    """Arrow takes 40 MiB for as long as it is loaded, and a process of its own as long to start."""
     code = """
-import sys, pathlib
+import sys, pathlib, subprocess
 from gridwright.repository.manifest import Manifest, write_manifest
 from tests.unit.repository.test_manifest_rows import ROW
 from dataclasses import replace
+subprocess.Popen = None
 file = pathlib.Path(sys.argv[1])
 rows = [replace(ROW, path=b"%06d" % each) for each in range(50_000)]
 assert write_manifest(file, rows, {"a": "b"}) == len(rows)
@@ -144,8 +162,35 @@ assert "pyarrow.lib" not in sys.modules
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True, env=environment)
 
 
+def test_arrow_reads_what_is_written_and_what_arrow_writes_is_read(tmp_path: Path) -> None:
+    """Releases before wrote and read manifests by Arrow."""
+    import pyarrow.parquet as pq
+
+    opened = opened_without_store(tmp_path)
+    file, again = tmp_path / "m", tmp_path / "again"
+    row = replace(ROW, mode=stat.S_IFREG | 0o600, stored_ns=7, libraries="0" * 32, xattrs=b'{"user.a": "00"}')
+    rows = [
+        replace(row, path=b"%05d" % each, key=opened.keys.key_of(b"%05d" % each)) for each in range(45_000)
+    ]
+    write_manifest(file, rows, {"exported": "5.0"})
+    table = pq.read_table(file)
+    assert [str(each.type) for each in table.schema][:2] == ["binary", "int64"]
+    assert table["path"].to_pylist() == [each.path for each in rows]
+    assert table["libraries"].to_pylist() == ["0" * 32] * len(rows)
+    assert table["crc64"].null_count == len(rows)
+    pq.write_table(table, again, compression="zstd")
+    for each in (file, again):
+        report = RepositoryReport("archive", "import")
+        manifest = Manifest(each)
+        assert manifest.facts == {"exported": "5.0"}
+        found = list(manifest.rows(Admission(opened, report, is_made=False)))
+        assert found == [replace(row, inode=0) for row in rows]
+        assert report.problems == []
+    opened.close()
+
+
 def test_what_takes_too_much_memory_is_no_manifest(tmp_path: Path) -> None:
-    """900 MB of zeros in some KB, as who writes to the bucket leaves it; a hard limit stands for 4 GiB."""
+    """900 MB of zeros in some KB, as who writes to the bucket leaves it: no memory is taken for them."""
     code = """
 import pyarrow as pa, pyarrow.parquet as pq, sys
 table = pq.read_table(sys.argv[1])
@@ -156,57 +201,63 @@ pq.write_table(table.set_column(at, "xattrs", zeros), sys.argv[1], compression="
     write_manifest(tmp_path / "m", [ROW], {})
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "m")], check=True)
     assert (tmp_path / "m").stat().st_size < 1 << 20
-    read = """
-import resource, sys, pathlib
-from gridwright.repository.manifest import ManifestError, read_apart, LAYOUT
-resource.setrlimit(resource.RLIMIT_AS, (1536 << 20,) * 2)
-try:
-    list(read_apart(sys.argv[1], LAYOUT))
-except ManifestError as error:
-    print(error)
-"""
-    found = subprocess.run(
-        [sys.executable, "-c", read, str(tmp_path / "m")], check=True, capture_output=True, text=True
-    )
-    assert "more memory" in found.stdout
+    opened = opened_without_store(tmp_path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with closing(opened), pytest.raises(ManifestError, match="more memory"):
+        list(read_manifest(tmp_path / "m", Admission(opened, RepositoryReport("archive", "import"))))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
 
 
-def test_a_process_that_cannot_write_says_why(tmp_path: Path) -> None:
+def test_more_values_than_a_page_has_take_no_memory(tmp_path: Path) -> None:
+    """A reader makes room for all values of a dictionary before it looks at one."""
+    file, opened = tmp_path / "m", opened_without_store(tmp_path)
+    write_manifest(file, (replace(ROW, path=b"%05d" % each) for each in range(10_000)), {})
+    # DictionaryPageHeader, the seventh field: 10,000 values, and 1,048,575.
+    count, many = b"\x4c\x15\xa0\x9c\x01", b"\x4c\x15\xfe\xff\x7f"
+    content = file.read_bytes()
+    assert count in content
+    file.write_bytes(content.replace(count, many, 1))
+    with closing(opened), pytest.raises(ManifestError, match="more memory"):
+        list(read_manifest(file, Admission(opened, RepositoryReport("archive", "import"))))
+
+
+def test_a_schema_without_an_end_is_no_manifest(tmp_path: Path) -> None:
+    """Groups within groups, so deep that a reader that follows them has no stack left."""
+    element = b"\x48\x01a\x15\x02\x00"  # The name a, with one child.
+    count = 1_000_000
+    footer = b"\x15\x02\x19\xfc" + _varint(count) + element * count + b"\x00"
+    file = tmp_path / "m"
+    file.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(ManifestError, match="schema"):
+        Manifest(file)
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.binary(min_size=1, max_size=4)), min_size=1, max_size=4))
+def test_damage_is_no_manifest_or_some_rows(tmp_path: Path, damage: list[tuple[int, bytes]]) -> None:
+    file, opened = tmp_path / "m", opened_without_store(tmp_path)
+    row = replace(ROW, mode=stat.S_IFREG | 0o600)
+    write_manifest(file, (replace(row, path=b"%d" % each, key=f"prod/{each}") for each in range(10)), {})
+    content = bytearray(file.read_bytes())
+    for place, data in damage:
+        at = place % len(content)
+        content[at : at + len(data)] = data
+    file.write_bytes(content)
+    with closing(opened), suppress(ManifestError):
+        list(read_manifest(file, Admission(opened, RepositoryReport("archive", "import"))))
+
+
+def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
     rows = [replace(ROW, path=b"%06d" % each) for each in range(20_000)]
     with pytest.raises(FileNotFoundError):
         write_manifest(tmp_path / "none" / "m", rows, {})
     with pytest.raises(OSError, match="No space left"):
         write_manifest(Path("/dev/full"), rows, {})
-
-
-def test_a_process_that_is_killed_is_an_error(tmp_path: Path) -> None:
-    def rows() -> Iterator[KnownFile]:
-        for each in range(100_000):
-            if each == 50_000:
-                (program,) = children()
-                os.kill(program, signal.SIGKILL)
-            yield replace(ROW, path=b"%06d" % each)
-
-    with pytest.raises(OSError, match="has ended too early"):
-        write_manifest(tmp_path / "m", rows(), {})
-    assert children() == []
-
-
-def test_who_stops_reading_leaves_no_process_behind(tmp_path: Path) -> None:
-    opened = opened_without_store(tmp_path)
-    names = [b"%06d" % each for each in range(50_000)]
-    row = replace(ROW, mode=stat.S_IFREG | 0o600)
-    write_manifest(
-        tmp_path / "m", (replace(row, path=each, key=opened.keys.key_of(each)) for each in names), {}
-    )
-    with closing(opened), closing(Manifest(tmp_path / "m")) as manifest:
-        found = next(manifest.rows(Admission(opened, RepositoryReport("archive", "import"))))
-        assert found.path == names[0]
-        assert len(children()) == 1
-    assert children() == []
-
-
-def children() -> list[int]:
-    """Programs that this process has begun, and that have not ended."""
-    found = psutil.Process().children()
-    return [each.pid for each in found if any("manifest_program" in word for word in each.cmdline())]

@@ -19,7 +19,7 @@ KINDS = st.sampled_from([stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK])
 def attributes(draw: st.DrawFn) -> FileAttributes:
     ids = st.integers(0, 2**32 - 2)
     return FileAttributes(
-        mode=fmt.kept_mode(draw(KINDS) | draw(st.integers(0, 0o7777))),
+        mode=fmt.portable_mode(draw(KINDS) | draw(st.integers(0, 0o7777))),
         uid=draw(ids), gid=draw(ids), atime_ns=draw(TIMES), mtime_ns=draw(TIMES),
     )  # fmt: skip
 
@@ -113,5 +113,5 @@ def test_sockets_and_devices_have_no_object() -> None:
 
 
 def test_targets() -> None:
-    assert fmt.is_target(b"../\xff/x")
-    assert not any(map(fmt.is_target, (b"", b"a\0b", b"x" * 4096)))
+    assert fmt.why_no_target(6, b"../\xff/x") is None
+    assert all(fmt.why_no_target(len(each), each) for each in (b"", b"a\0b", b"x" * 4096))

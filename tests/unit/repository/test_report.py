@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
+import re
 from pathlib import Path
 
+import gridwright
 from gridwright.repository.scan import scan
 from gridwright.repository.settings import RepositoryReport
 from tests.support.repositories import opened_without_store
+
+SOURCE = Path(gridwright.__file__).parent
 
 
 def test_many_problems_with_long_names_are_a_short_report() -> None:
@@ -68,3 +74,25 @@ def test_many_pipes_are_one_note(tmp_path: Path) -> None:
         opened.close()
     (note,) = report.all_notes
     assert note.startswith("300 files have no object, since each is a pipe: pipe")
+
+
+def test_notes_of_several_files_are_true_of_one() -> None:
+    """Its first verb alone follows the number: `1 file is gone …, and are forgotten` was printed once."""
+    phrases = []
+    for source in (SOURCE / "repository").rglob("*.py"):
+        name = ".".join(source.relative_to(SOURCE.parent).with_suffix("").parts)
+        for call in ast.walk(ast.parse(source.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "note_of":
+                what = call.args[0]
+                if isinstance(what, ast.Name):
+                    phrases.append(getattr(importlib.import_module(name), what.id, ""))
+                else:
+                    texts = (each.value for each in ast.walk(what) if isinstance(each, ast.Constant))
+                    phrases.append("".join(map(str, texts)))
+    assert len(phrases) > 20
+    several = [
+        each
+        for each in phrases
+        if re.search(r"^\S+ .*(and|they|but) (are|were|have)\b|\b(they|their)\b", each)
+    ]
+    assert several == []

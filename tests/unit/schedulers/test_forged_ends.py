@@ -187,7 +187,7 @@ def hours(jobs: list[JobUsage]) -> dict[str | None, float]:
         pytest.param(ended(10, MINE, 16, -5), 4, id="an end after now"),
         pytest.param(ended(10, MINE, 200, 100), 2, id="an end long before those around it"),
         pytest.param(ended(10, MINE, 20, 3), 1, id="an end long after those around it"),
-        pytest.param(ended(10, MINE, 16, 0, submit=10), 4, id="a start before it was handed in"),
+        pytest.param(ended(10, MINE, 16, 0, submit=10), 4, id="a start before it was submitted"),
     ],
 )
 def test_core_hours_that_mallory_writes_for_alice_do_not_count(forged: str, position: int) -> None:

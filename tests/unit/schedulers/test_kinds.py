@@ -11,7 +11,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.builtin import BUILT_IN
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.kind import SchedulerKind
@@ -48,7 +48,7 @@ def test_a_section_is_of_its_kind_alone(name: str, tmp_path: Path) -> None:
     assert get_args(annotation) == (name,)
     spec = spec_of(name, tmp_path)
     assert type(spec.scheduler) is kind.spec_model
-    assert kind_of(spec.scheduler) is kind
+    assert scheduler_kind(spec.scheduler) is kind
     assert kind.section(spec) is spec.scheduler
     for other in KINDS.values():
         if other is not kind:
@@ -71,9 +71,9 @@ def test_a_kind_opens_or_says_that_it_has_no_queue(name: str, tmp_path: Path) ->
     assert state_directory(spec).is_absolute()
     if not spec.scheduler.has_queue:
         with pytest.raises(GridwrightError, match="has no queue"):
-            kind_of(spec.scheduler).open(spec, LocalHeadNode())
+            scheduler_kind(spec.scheduler).open(spec, LocalHeadNode())
         return
-    scheduler = kind_of(spec.scheduler).open(spec, LocalHeadNode())
+    scheduler = scheduler_kind(spec.scheduler).open(spec, LocalHeadNode())
     for method, _ in inspect.getmembers(Scheduler, inspect.isfunction):
         assert callable(getattr(scheduler, method)), method
 
@@ -163,7 +163,7 @@ def test_an_import_would_be_found() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_what_a_kind_brings_for_setting_it_up_fits_together(name: str, tmp_path: Path) -> None:
     spec = spec_of(name, tmp_path)
-    kind = kind_of(spec.scheduler)
+    kind = scheduler_kind(spec.scheduler)
     nodes = [NodeHardware(name="compute1", cores_per_socket=4, memory_bytes=1 << 33)]
     machines = GridMachines(controller="controller", nodes=nodes)
     setup = kind.setup(spec, lambda: machines)

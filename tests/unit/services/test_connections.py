@@ -75,7 +75,7 @@ SAID = {"nothing": "", "a-part": BEGUN, "without-token": "GET /api/about HTTP/1.
 
 @pytest.mark.root
 @pytest.mark.parametrize("says", SAID.values(), ids=SAID)
-@pytest.mark.parametrize("files", [FILES, 4096])
+@pytest.mark.parametrize("files", [pytest.param(FILES, marks=pytest.mark.thorough), 4096])
 def test_a_user_who_floods_has_none_of_another_users_requests_shut(
     tmp_path: Path, says: str, files: int
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.boot.known_distributions import known_distributions
+from gridwright.providers.boot.bundle import known_distributions
 from gridwright.schedulers.slurm.parameters import OLDEST, parse_release
 from gridwright.setup.distributions import (
     Distribution,

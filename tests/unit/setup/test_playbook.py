@@ -10,8 +10,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from gridwright.node_programs.health.configuration import read_configuration
+from gridwright.node_programs.one_file import SCRATCH
 from gridwright.node_programs.scratch.configuration import parse_configuration
-from gridwright.node_programs.scratch_program import build_zipapp
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.health_spec import health_configuration
@@ -122,7 +122,7 @@ def test_every_role_is_there_whole(files: dict[str, str | bytes]) -> None:
     }
     for role in roles:
         assert {f"roles/{role}/{part}/main.yml" for part in ("defaults", "meta", "tasks")} <= set(files)
-    assert files["roles/scratch/files/scratch.pyz"] == build_zipapp()
+    assert files["roles/scratch/files/scratch.pyz"] == SCRATCH.archive()
     assert not any("__pycache__" in path or path.endswith(".pyc") for path in files)
 
 

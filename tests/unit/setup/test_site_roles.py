@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.providers.aws.deployment import deployment
+from gridwright.providers.aws.changes import deployment
 from gridwright.setup import playbook
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import GridSpec, load_spec, parse_spec

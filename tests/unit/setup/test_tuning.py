@@ -98,9 +98,10 @@ def test_formulas_stay_within_the_node(memory: int, cores: int, threads: int) ->
     assert 64 * 1024 <= found["sysctl-min-free-kbytes"] <= min(GIB // 1024, memory // 1024 // 50)
     assert found["scale-page-pool-storage"] <= memory // 4
     assert found["scale-page-pool-compute"] <= memory // 4
-    # Lustre refuses more than half of memory for read-ahead, and less than that of one file.
+    # Lustre has no more than half of memory for read-ahead, and no less than that of one file.
     assert found["lustre-read-ahead"] << 20 <= memory // 2
-    assert found["lustre-read-ahead"] >= int(str(ROWS["lustre-read-ahead-of-a-file"].value))
+    assert found["lustre-read-ahead"] >= found["lustre-read-ahead-of-a-file"]
+    assert found["lustre-max-dirty"] << 20 <= memory // 4
     # 10 KiB for each file that is cached.
     assert found["scale-files-cached-storage"] * 10240 <= memory // 8
 

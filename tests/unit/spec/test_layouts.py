@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems import kind_of
+from gridwright.filesystems.directory_layout import layout_in_spec
 from gridwright.filesystems.layout import FileLayout
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
@@ -28,7 +28,7 @@ def spec(layout: str, more: str = "", filesystem: str = "lustre, source: 10.0.0.
 
 def stated(made: GridSpec) -> FileLayout | None:
     filesystem = made.filesystems["shared"]
-    return kind_of(filesystem).stated_layout(filesystem, made.libraries["data"])
+    return layout_in_spec(filesystem, "data", made.libraries["data"]).layout
 
 
 @pytest.mark.parametrize("written", ["auto", "4", "-1", "[{until: 1 GiB, stripes: 1}, {stripes: -1}]", PARTS])

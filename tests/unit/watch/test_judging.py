@@ -11,7 +11,7 @@ from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.doctor.probes.findings import PairFindings, Tried
 from gridwright.errors import Finding
 from gridwright.filesystems.health import Condition, Health, Server, TargetHealth
-from gridwright.watch.judging import judge
+from gridwright.watch.judging import round_report
 from gridwright.watch.round_messages import FindingKey, RoundReport
 from tests.support.doctor_grid import MACHINES, grid, machine, mount, sound
 
@@ -26,7 +26,7 @@ def two(**changes: Any) -> Observation:
 
 
 def round_of(seen: Observation, *known: FindingKey, everything: bool = False) -> RoundReport:
-    return judge(seen, all_checks() if everything else CHEAP, known, everything=everything)
+    return round_report(seen, all_checks() if everything else CHEAP, known, everything=everything)
 
 
 def keys(report: RoundReport) -> set[FindingKey]:
@@ -72,7 +72,7 @@ def test_a_service_that_may_not_write_to_a_library_says_nothing_of_it() -> None:
     refuses = FindingKey("library-refuses", ("compute2",), "data")
     for why, told in (("Permission denied", False), ("No space left on device", True)):
         seen = two(libraries={"data": replace(sound(), refused=why, locks=None)})
-        report = judge(seen, CHEAP, [refuses], everything=False, as_service=True)
+        report = round_report(seen, CHEAP, [refuses], everything=False, as_service=True)
         assert (refuses in keys(report)) is told
         assert report.clear == []
         assert refuses in keys(round_of(seen))
@@ -171,10 +171,14 @@ def test_what_the_spec_silences_closes_and_information_is_not_told() -> None:
         arrays=[{"name": "md0", "level": "raid1", "state": "clean", "wanted": 2, "action": "resync"}]
     )
     assert not [each for each in round_of(resync, everything=True).found if each.level == "info"]
-    only_errors = judge(two(mounts=[mount("/a", hangs=True)]), CHEAP, (), everything=False, level="error")
+    only_errors = round_report(
+        two(mounts=[mount("/a", hangs=True)]), CHEAP, (), everything=False, level="error"
+    )
     assert only_errors.found == []
     hung = FindingKey("mount-hangs", ("compute2",), "/a")
-    again = judge(two(mounts=[mount("/a", hangs=True)]), CHEAP, [hung], everything=False, level="error")
+    again = round_report(
+        two(mounts=[mount("/a", hangs=True)]), CHEAP, [hung], everything=False, level="error"
+    )
     assert again.clear == [hung], "what is not watched any more closes"
 
 

@@ -207,7 +207,7 @@ def test_a_notice_is_on_disk_as_tried_before_anybody_gets_it(tmp_path: Path, qui
     place = tmp_path / "w"
     with hook(held=True) as taken:
         made = watching(place, [HANGS], to=quick(taken.url))
-        made.look(threading.Event(), everything=True)
+        made.run_round(threading.Event(), everything=True)
         made.send()
         assert taken.came.acquire(timeout=20)
         on_disk = read_state(place)
@@ -224,7 +224,7 @@ def test_a_round_that_hangs_or_fails_is_a_finding_and_closes_no_other(tmp_path: 
     )
     made = watching(place, [HANGS], late, failed, [HANGS], [HANGS])
     for open_ in ({HANGS.name}, {HANGS.name, LATE}, {HANGS.name, LATE, FAILED}, {HANGS.name}, {HANGS.name}):
-        made.look(threading.Event(), everything=False)
+        made.run_round(threading.Event(), everything=False)
         assert {each.key.name for each in made.state.open} == open_
         lost = made.state.last_round
         assert lost is not None and bool(lost.problem) is (FAILED in open_ or LATE in open_)

@@ -36,13 +36,13 @@ def down(
 
     Example: gridwright down lab.yaml
     """
-    from gridwright.cli.build.found_grid import asked_grid
+    from gridwright.cli.build.resolved_grid import resolve_grid
     from gridwright.cli.confirm import confirm
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.output import Output
-    from gridwright.providers.caller import Caller
+    from gridwright.providers.provider import Caller
 
-    removal = asked_grid(file).removal(frozenset(delete_data or ()))
+    removal = resolve_grid(file).removal(frozenset(delete_data or ()))
     if removal.question is not None:
         confirm(removal.question, yes=yes)
     if removal.is_long:

@@ -42,13 +42,13 @@ def exec_(
     Example: gridwright lab exec compute1 -- df -h /mnt/grid
     """
     from gridwright.grid.grid import Grid
-    from gridwright.providers.lab.provider import LAB
+    from gridwright.providers.lab.provider import LOCAL_LABS
 
     # The -- that ends our options stands between node and command.
     words = command[1:] if command[:1] == ["--"] else command
     if not words:
         raise typer.BadParameter("a command is wanted after the node", param_hint="COMMAND")
-    raise typer.Exit(Grid.local(LAB.here(chosen_lab(grid))).enter(node, words))
+    raise typer.Exit(Grid.local(LOCAL_LABS.named(chosen_lab(grid))).enter(node, words))
 
 
 @lab.command("power-off")
@@ -57,9 +57,9 @@ def power_off(node: NodeName, grid: Grid = None) -> None:
 
     Example: gridwright lab power-off compute2
     """
-    from gridwright.providers.lab import faults
+    from gridwright.providers.lab import power
 
-    done = faults.power_off(chosen_lab(grid), node)
+    done = power.power_off(chosen_lab(grid), node)
     _say(f"{node} is off" if done else f"{node} was off already")
 
 
@@ -71,9 +71,9 @@ def power_on(node: NodeName, grid: Grid = None) -> None:
 
     Example: gridwright lab power-on compute2
     """
-    from gridwright.providers.lab import faults
+    from gridwright.providers.lab import power
 
-    done = faults.power_on(chosen_lab(grid), node)
+    done = power.power_on(chosen_lab(grid), node)
     _say(f"{node} is on" if done else f"{node} was on already")
 
 
@@ -106,22 +106,22 @@ def _say(text: str) -> None:
 
 
 def _partition(node: str, grid: Path | None, *, heal: bool) -> None:
-    from gridwright.providers.lab import faults
+    from gridwright.providers.lab import power
 
-    done = faults.partition(chosen_lab(grid), node, heal=heal)
+    done = power.partition(chosen_lab(grid), node, heal=heal)
     state = "connected" if heal else "cut off"
     _say(f"{node} is {state}" if done else f"{node} was {state} already")
 
 
 def chosen_lab(file: Path | None) -> str:
     """The name of the lab of a spec, of ./grid.yaml, or of the only one there is. Raises GridwrightError."""
-    from gridwright.cli.build.found_grid import asked_spec, only
+    from gridwright.cli.build.resolved_grid import only, resolve_spec
     from gridwright.providers.lab import is_lab
     from gridwright.providers.lab.record import labs
 
-    spec = asked_spec(file)
+    spec = resolve_spec(file)
     if spec is not None and is_lab(spec):
-        from gridwright.providers.lab.owner import record_for
+        from gridwright.providers.lab.record import record_for
 
         record_for(spec)
         return spec.name
@@ -137,7 +137,7 @@ def chosen_lab(file: Path | None) -> str:
 
 def nodes_as_it_runs(file: Path | None) -> Iterator[tuple[str, str]]:
     """Names and roles of the nodes of a lab; see chosen_lab."""
-    from gridwright.providers.lab.faults import record_of
+    from gridwright.providers.lab.power import record_of
 
     for node in record_of(chosen_lab(file)).nodes:
         yield node.plan.name, node.plan.role

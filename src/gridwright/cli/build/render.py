@@ -62,10 +62,10 @@ def render(
         "file": str(spec.file),
         "directory": str(out),
         "files": [asdict(each) for each in done],
-        "findings": [asdict(each) for each in findings],
+        "findings": [asdict(finding) for finding in findings],
     }
     lines = [f"{each.state:<9} {out / each.path}" for each in done]
-    lines += [f"\n{each.level} {each.name}: {each.text}\n  {each.remedy}" for each in findings]
+    lines += [f"\n{finding.level} {finding.name}: {finding.text}\n  {finding.remedy}" for finding in findings]
     Output("render", json=json).show(
         LazyResult(document=lambda: document, text=lambda: "\n".join(lines)),
         following=f"see {out / 'README.md'}",

@@ -74,7 +74,7 @@ def _ours(opened: int, directory: Path) -> dict[str, set[str]]:
     """
     try:
         content = json.loads(read_file(opened, LIST, _MOST_LIST_BYTES))
-        names = {str(name): {str(each) for each in digests} for name, digests in content["files"].items()}
+        names = {str(name): {str(digest) for digest in digests} for name, digests in content["files"].items()}
         # Files that are not rendered any more are removed: none outside the directory.
         if any(PurePath(name).is_absolute() or ".." in PurePath(name).parts for name in names):
             raise ValueError
@@ -119,7 +119,8 @@ def _check(
             problems.append(Problem("it was edited since gridwright render wrote it", name, remedy=remedy))
     if problems:
         found = [
-            Problem(each.what, str(directory / (each.where or "")), remedy=each.remedy) for each in problems
+            Problem(problem.what, str(directory / (problem.where or "")), remedy=problem.remedy)
+            for problem in problems
         ]
         raise GridwrightError(*found, status=ExitStatus.INPUT)
 

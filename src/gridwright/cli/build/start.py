@@ -17,10 +17,9 @@ def start(file: SpecFile = None, json: Json = False) -> None:
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.output import Output
     from gridwright.cli.spec_file import load_placed
-    from gridwright.providers import provider_of
-    from gridwright.providers.caller import Caller
+    from gridwright.providers.provider import Caller, pausing_of
 
     spec = load_placed(file)
     with stop_on_signals() as stopping:
-        result = provider_of(spec).start(spec, Caller(say, stopping, str(file or "")))
+        result = pausing_of(spec, "start").start(spec, Caller(say, stopping, str(file or "")))
     Output("start", json).show(result)

@@ -26,22 +26,22 @@ def status(file: SpecFile = None, drift: Drift = False, json: Json = False) -> N
 
     Example: gridwright status lab.yaml --json
     """
-    from gridwright.cli.build.found_grid import asked_grid, asked_spec
+    from gridwright.cli.build.resolved_grid import resolve_grid, resolve_spec
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.output import Output
     from gridwright.cli.verbosity import say
     from gridwright.errors import ExitStatus
     from gridwright.providers import provider_of
-    from gridwright.providers.caller import Caller
+    from gridwright.providers.provider import Caller, comparison_of
 
-    spec = asked_spec(file) if drift else None
+    spec = resolve_spec(file) if drift else None
     if spec is not None:
         with stop_on_signals() as stop:
-            found = provider_of(spec).drifted(spec, Caller(say, stop, str(file or "")))
+            found = comparison_of(provider_of(spec)).drifted(spec, Caller(say, stop, str(file or "")))
     elif drift:
         raise typer.BadParameter("it needs the grid spec of a grid on OCI", param_hint="--drift")
     else:
-        found = asked_grid(file).status()
+        found = resolve_grid(file).status()
     Output("status", json).show(found)
     if found.state != "not-up" and not found.whole:
         raise typer.Exit(int(ExitStatus.ENVIRONMENT))

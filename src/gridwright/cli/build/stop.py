@@ -33,13 +33,12 @@ def stop(
     from gridwright.cli.output import Output
     from gridwright.cli.spec_file import load_placed
     from gridwright.grid.idle import refuse_busy
-    from gridwright.providers import provider_of
-    from gridwright.providers.caller import Caller
+    from gridwright.providers.provider import Caller, pausing_of
 
     spec = load_placed(file)
-    provider = provider_of(spec)
-    if not now and not provider.is_stopped(spec):
+    pausing = pausing_of(spec, "stop")
+    if not now and not pausing.is_stopped(spec):
         refuse_busy(spec)
     with stop_on_signals() as stopping:
-        result = provider.stop(spec, Caller(say, stopping, str(file or "")))
+        result = pausing.stop(spec, Caller(say, stopping, str(file or "")))
     Output("stop", json).show(result)

@@ -74,19 +74,19 @@ def up(
     from gridwright.cli.spec_file import load_placed
     from gridwright.errors import ExitStatus
     from gridwright.providers import provider_of
-    from gridwright.providers.caller import Caller
+    from gridwright.providers.provider import Caller, images_of
 
     spec = load_placed(file)
     if check:
         for flag, given in (("--replace", replace), ("--new-images", new_images)):
             if given:
                 raise typer.BadParameter("--check makes nothing, and replaces nothing", param_hint=flag)
-        found = provider_of(spec).preflight(spec)
-        Output("up", json).show(found)
-        raise typer.Exit(int(ExitStatus.DONE if found.is_fit else ExitStatus.ENVIRONMENT))
+        preflight = provider_of(spec).preflight(spec)
+        Output("up", json).show(preflight)
+        raise typer.Exit(int(ExitStatus.DONE if preflight.is_fit else ExitStatus.ENVIRONMENT))
     with stop_on_signals() as stop:
         caller = Caller(say, stop, str(file or ""))
         provider = provider_of(spec)
-        bring = provider.renew if new_images else provider.up
+        bring = images_of(provider, "--new-images", "leave it out").renew if new_images else provider.up
         result = bring(spec, caller, replace=frozenset(replace or ()))
     Output("up", json).show(result)

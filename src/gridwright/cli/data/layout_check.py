@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gridwright.cli.data.desired_layouts import layout_wishes
 from gridwright.cli.data.libraries import opened
-from gridwright.cli.data.wanted_layouts import layout_wishes
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, Finding, GridwrightError
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def check(file: Path | None, *, json: bool) -> int:
     """Print what is wrong; the exit status. Raises GridwrightError."""
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.directory_layout import directory_findings, stated_wish
+    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
 
     spec, run_on = opened(file)
     wishes = layout_wishes(spec)
@@ -28,11 +29,13 @@ def check(file: Path | None, *, json: bool) -> int:
     for role, library in spec.libraries.items():
         described = spec.filesystems[library.filesystem or ""]
         kind, directory = kind_of(described), str(spec.library_directory(role))
-        wish = wishes.get(str(role)) or stated_wish(kind, described, str(role), library)
+        if not isinstance(kind, Layouts):
+            continue
+        wish = wishes.get(str(role)) or layout_in_spec(described, str(role), library)
         run = run_on(described)
-        told = directory_findings(kind, described, run, directory, wish)
-        told += kind.library_findings(described, run, directory, wish)
-        found += [(str(role), each) for each in told]
+        findings = directory_findings(described, run, directory, wish)
+        findings += kind.library_findings(described, run, directory, wish)
+        found += [(str(role), each) for each in findings]
     found += _unevenly_full(spec, run_on)
     found = [each for each in found if each[1].name not in spec.silence]
     Output("layout check", json=json).show(
@@ -44,14 +47,15 @@ def check(file: Path | None, *, json: bool) -> int:
 def _unevenly_full(spec: GridSpec, run_on: RunOn) -> list[tuple[str, Finding]]:
     """What it costs that OSTs are unevenly full now; where that is not told, a note says so."""
     from gridwright.filesystems import kind_of
+    from gridwright.filesystems.capabilities import Layouts
     from gridwright.model.grid import grid_model
     from gridwright.model.uneven_space import uneven_findings
 
     try:
         space = {
-            name: tuple(kind_of(each).target_space(each, run_on(each), str(each.path)))
-            for name, each in spec.filesystems.items()
-            if each.takes_layouts
+            name: tuple(kind.target_space(filesystem, run_on(filesystem), str(filesystem.path)))
+            for name, filesystem in spec.filesystems.items()
+            if isinstance(kind := kind_of(filesystem), Layouts)
         }
         return list(uneven_findings(grid_model(spec), space)) if space else []
     except GridwrightError as error:
@@ -64,12 +68,12 @@ def _document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:
         "findings": [
             {
                 "library": role,
-                "level": each.level,
-                "name": each.name,
-                "text": each.text,
-                "remedy": each.remedy,
+                "level": finding.level,
+                "name": finding.name,
+                "text": finding.text,
+                "remedy": finding.remedy,
             }
-            for role, each in found
+            for role, finding in found
         ]
     }
 
@@ -78,5 +82,6 @@ def _text(found: Sequence[tuple[str, Finding]]) -> str:
     if not found:
         return "nothing is wrong with the layouts of what was looked at"
     return "\n".join(
-        f"{each.level}: {each.name} ({role}): {each.text}\n  {each.remedy}" for role, each in found
+        f"{finding.level}: {finding.name} ({role}): {finding.text}\n  {finding.remedy}"
+        for role, finding in found
     )

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridwright.cli.arguments import Reader
-from gridwright.cli.data.wanted_layouts import layout_wishes, wanted_layouts
+from gridwright.cli.data.desired_layouts import desired_layouts, layout_wishes
 from gridwright.cli.interrupt import stop_on_signals
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, input_error
+from gridwright.filesystems.capabilities import Layouts
+from gridwright.filesystems.watching import watcher_of
 
 if TYPE_CHECKING:
     from gridwright.commands import CommandOutput
@@ -68,15 +70,18 @@ def _orders(spec: GridSpec, what: Sequence[str], flags: RebalanceFlags) -> Itera
         reader.problem("nothing moves at that rate", "--bandwidth", "write a rate such as 200MB/s")
     reader.finish(True)
     places, wishes = _places(spec, what), layout_wishes(spec)
-    for name, choice in wanted_layouts(spec, list(places)).items():
+    for name, choice in desired_layouts(spec, list(places)).items():
         library = next(each for each in spec.libraries if str(each) == name)
         filesystem = spec.filesystem_of(library)
         whole = str(spec.library_directory(library))
+        kind = kind_of(filesystem)
         yield RebalanceOrder(
             library=name,
             places=places.get(name) or [whole],
             layout=choice.layout,
-            options=kind_of(filesystem).layout_command(filesystem, choice.layout, whole) or (),
+            options=kind.layout_command(filesystem, choice.layout, whole)
+            if isinstance(kind, Layouts)
+            else (),
             at_least_bytes=size or 0,
             bytes_per_s=rate or 0.0,
             verify=flags.verify,
@@ -87,10 +92,10 @@ def _orders(spec: GridSpec, what: Sequence[str], flags: RebalanceFlags) -> Itera
 
 def _places(spec: GridSpec, what: Sequence[str]) -> Mapping[str, list[str]]:
     """What is named, by library; no place for a library that is meant as a whole."""
-    found: dict[str, list[str]] = {}
+    places: dict[str, list[str]] = {}
     for each in what:
         if "/" not in each:
-            found.setdefault(each, [])
+            places.setdefault(each, [])
             continue
         path = Path(each).absolute()
         inside = [str(name) for name in spec.libraries if path.is_relative_to(spec.library_directory(name))]
@@ -98,8 +103,8 @@ def _places(spec: GridSpec, what: Sequence[str]) -> Mapping[str, list[str]]:
             raise input_error(
                 "the path is in no library", where=each, remedy="name a library, or what lies in one"
             )
-        found.setdefault(inside[0], []).append(str(path))
-    return found
+        places.setdefault(inside[0], []).append(str(path))
+    return places
 
 
 def _one(
@@ -111,15 +116,18 @@ def _one(
     from gridwright.layouts.journal import MoveJournal, measured_rate
     from gridwright.layouts.rebalance import Rebalancer
 
-    filesystem = spec.filesystem_of(next(each for each in spec.libraries if str(each) == order.library))
+    filesystem = spec.filesystem_of(
+        next(library for library in spec.libraries if str(library) == order.library)
+    )
     run = partial(_run, stopping)
-    mover = kind_of(filesystem).mover(filesystem, run)
-    grid = Grid.open(spec)
-    if mover is None:
+    kind = kind_of(filesystem)
+    if not isinstance(kind, Layouts):
         raise input_error(
             f"files of library {order.library} cannot be laid out anew", remedy="name a library on Lustre"
         )
-    counters = kind_of(filesystem).counters(filesystem, run, str(filesystem.path))
+    grid = Grid.open(spec)
+    watcher = watcher_of(kind.kernel_types[0])
+    counters = watcher.mount_counters(run, str(filesystem.path)) if watcher else None
     ask = first_of(
         *([jobs_run(lambda: Grid.open(spec).states)] if grid.has_queue else []),
         traffic_beside(counters, BUSY_SHARE * order.bytes_per_s),
@@ -128,7 +136,7 @@ def _one(
     order = replace(order, measured_bytes_per_s=measured_rate(path))
     with nullcontext() if order.dry_run else MoveJournal(path) as journal:
         return Rebalancer(
-            mover,
+            kind.mover(filesystem, run),
             run,
             journal,
             busy=(lambda: None) if flags.while_busy else ask,

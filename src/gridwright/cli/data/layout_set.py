@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gridwright.cli.data.desired_layouts import desired_layouts
 from gridwright.cli.data.libraries import opened
-from gridwright.cli.data.wanted_layouts import wanted_layouts
 from gridwright.cli.output import LazyResult, Output
 
 
@@ -17,7 +17,7 @@ def set_layouts(
     from gridwright.layouts.setting import set_library_layout
 
     spec, run_on = opened(file)
-    choices = wanted_layouts(spec, names, told)
+    choices = desired_layouts(spec, names, told)
     on = {str(name): spec.filesystem_of(name) for name in spec.libraries}
     changes = [
         set_library_layout(spec, name, choice, run_on(on[name]), dry_run=dry_run)
@@ -25,8 +25,8 @@ def set_layouts(
     ]
     Output("layout set", json=json).show(
         LazyResult(
-            document=lambda: {"dry_run": dry_run, "libraries": [each.document() for each in changes]},
-            text=lambda: "\n".join(each.text() for each in changes),
+            document=lambda: {"dry_run": dry_run, "libraries": [change.document() for change in changes]},
+            text=lambda: "\n".join(change.text() for change in changes),
         ),
         following="" if dry_run else "gridwright layout rebalance --dry-run (files that are there)",
     )

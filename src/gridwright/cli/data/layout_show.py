@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gridwright.cli.data.desired_layouts import layout_wishes
 from gridwright.cli.data.libraries import opened
-from gridwright.cli.data.wanted_layouts import layout_wishes
 from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import input_error
 
 if TYPE_CHECKING:
     from gridwright.doctor.mounting_nodes import RunOn
+    from gridwright.filesystems.desired_layout import DesiredLayout
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.layout_wish import LayoutWish
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.spec import GridSpec
 
@@ -27,8 +27,8 @@ def show(file: Path | None, paths: Sequence[Path], *, json: bool) -> None:
     spec, run_on = opened(file)
     output = Output("layout show", json=json)
     if paths:
-        found = {str(path): _layout_of(spec, run_on, path) for path in paths}
-        output.show(LazyResult(document=lambda: _paths_document(found), text=lambda: _paths_text(found)))
+        layouts = {str(path): _layout_of(spec, run_on, path) for path in paths}
+        output.show(LazyResult(document=lambda: _paths_document(layouts), text=lambda: _paths_text(layouts)))
         return
     shown = _libraries(spec, run_on)
     output.show(LazyResult(document=lambda: _libraries_document(shown), text=lambda: _libraries_text(shown)))
@@ -36,13 +36,14 @@ def show(file: Path | None, paths: Sequence[Path], *, json: bool) -> None:
 
 def _layout_of(spec: GridSpec, run_on: RunOn, path: Path) -> FileLayout:
     from gridwright.filesystems import kind_of
+    from gridwright.filesystems.capabilities import Layouts
 
     for role, library in spec.libraries.items():
         filesystem = spec.filesystems[library.filesystem or ""]
         if path.is_relative_to(spec.library_directory(role)):
-            found = kind_of(filesystem).layout(filesystem, run_on(filesystem), str(path))
-            if found is not None:
-                return found
+            kind = kind_of(filesystem)
+            if isinstance(kind, Layouts):
+                return kind.layout(filesystem, run_on(filesystem), str(path))
     raise input_error(
         f"{path} is in no library whose file system lets its users choose layouts",
         where=str(path),
@@ -55,34 +56,38 @@ class _Library:
     """What is in a library, and what is wanted of it; None where nobody tells, or nothing is wanted."""
 
     found: LibraryLayouts | None
-    wish: LayoutWish | None
+    wish: DesiredLayout | None
 
 
 def _libraries(spec: GridSpec, run_on: RunOn) -> Mapping[str, _Library]:
     from gridwright.filesystems import kind_of
+    from gridwright.filesystems.capabilities import Layouts
 
     wishes = layout_wishes(spec)
     shown = {}
     for role, library in spec.libraries.items():
         described = spec.filesystems[library.filesystem or ""]
-        found = kind_of(described).library_layouts(
-            described, run_on(described), str(spec.library_directory(role))
+        kind, directory = kind_of(described), str(spec.library_directory(role))
+        found = (
+            kind.library_layouts(described, run_on(described), directory)
+            if isinstance(kind, Layouts)
+            else None
         )
         shown[str(role)] = _Library(found, wishes.get(str(role)))
     return shown
 
 
-def _paths_document(found: Mapping[str, FileLayout]) -> dict[str, Any]:
+def _paths_document(layouts: Mapping[str, FileLayout]) -> dict[str, Any]:
     from gridwright.messages import plain
 
-    return {"paths": {path: plain(each) for path, each in found.items()}}
+    return {"paths": {path: plain(each) for path, each in layouts.items()}}
 
 
-def _paths_text(found: Mapping[str, FileLayout]) -> str:
+def _paths_text(layouts: Mapping[str, FileLayout]) -> str:
     from gridwright.filesystems.library_layouts import default_in_words, details
 
     lines = []
-    for path, each in found.items():
+    for path, each in layouts.items():
         lines.append(f"{path}: {default_in_words(each)}")
         lines += [f"  {line}" for line in details(each)]
     return "\n".join(lines)
@@ -91,25 +96,25 @@ def _paths_text(found: Mapping[str, FileLayout]) -> str:
 def _libraries_document(shown: Mapping[str, _Library]) -> dict[str, Any]:
     from gridwright.messages import plain
 
-    def one(each: _Library) -> dict[str, Any] | None:
-        if each.found is None:
+    def one(library: _Library) -> dict[str, Any] | None:
+        if library.found is None:
             return None
-        wish = each.wish
+        wish = library.wish
         return {
-            **plain(each.found),
+            **plain(library.found),
             "wanted": None if wish is None or wish.layout is None else wish.layout.text,
             "wanted_by": None if wish is None else _whose(wish),
-            "is_as_wanted": _is_as_wanted(each.found, wish),
+            "is_as_wanted": _is_as_desired(library.found, wish),
         }
 
-    return {"libraries": {role: one(each) for role, each in shown.items()}}
+    return {"libraries": {role: one(library) for role, library in shown.items()}}
 
 
 def _libraries_text(shown: Mapping[str, _Library]) -> str:
     return "\n".join(
         line
-        for role, each in shown.items()
-        for line in (_library(role, each.found, each.wish) if each.found else [_none(role)])
+        for role, library in shown.items()
+        for line in (_library(role, library.found, library.wish) if library.found else [_none(role)])
     )
 
 
@@ -119,49 +124,49 @@ def _none(role: str) -> str:
     )
 
 
-def _whose(wish: LayoutWish) -> str:
+def _whose(wish: DesiredLayout) -> str:
     return "the spec" if wish.stated else "the model"
 
 
-def _is_as_wanted(found: LibraryLayouts, wish: LayoutWish | None) -> bool | None:
-    if wish is None or wish.layout is None or found.default_unread:
+def _is_as_desired(layouts: LibraryLayouts, wish: DesiredLayout | None) -> bool | None:
+    if wish is None or wish.layout is None or layouts.default_unread:
         return None
-    return found.default is not None and found.default.is_as(wish.layout)
+    return layouts.default is not None and layouts.default.is_as(wish.layout)
 
 
-def _wanted(found: LibraryLayouts, wish: LayoutWish | None) -> list[str]:
+def _desired_lines(layouts: LibraryLayouts, wish: DesiredLayout | None) -> list[str]:
     if wish is None or wish.layout is None:
         return []
     says = "the spec states" if wish.stated else "the model chooses"
-    if found.default_unread:
+    if layouts.default_unread:
         return [f"  {says} {wish.layout.text}"]
-    if _is_as_wanted(found, wish):
+    if _is_as_desired(layouts, wish):
         return [f"  as {says} it"]
     return [f"  {says} {wish.layout.text}: {wish.command('set')} sets that"]
 
 
-def _library(role: str, found: LibraryLayouts, wish: LayoutWish | None) -> list[str]:
+def _library(role: str, layouts: LibraryLayouts, wish: DesiredLayout | None) -> list[str]:
     from gridwright.filesystems.library_layouts import default_in_words
     from gridwright.units import format_bytes
 
-    part = "" if found.complete else " (of those found in time)"
+    part = "" if layouts.complete else " (of those found in time)"
     lines = [
-        f"{role}: what new files get is not known: {found.default_unread}"
-        if found.default_unread
-        else f"{role}: new files get {default_in_words(found.default)}",
-        *_wanted(found, wish),
-        f"  {found.files} files, {format_bytes(found.bytes)}{part}",
+        f"{role}: what new files get is not known: {layouts.default_unread}"
+        if layouts.default_unread
+        else f"{role}: new files get {default_in_words(layouts.default)}",
+        *_desired_lines(layouts, wish),
+        f"  {layouts.files} files, {format_bytes(layouts.bytes)}{part}",
     ]
-    for each in found.classes[:_MOST_ROWS]:
+    for each in layouts.classes[:_MOST_ROWS]:
         size = f"below {format_bytes(each.below_bytes)}" if each.below_bytes else "empty"
         lines.append(f"  {each.files:>10} files {size:>16} {format_bytes(each.bytes):>10}  {each.layout}")
-    more = len(found.classes) - _MOST_ROWS
+    more = len(layouts.classes) - _MOST_ROWS
     lines += [f"  and {more} more rows (--json has all)"] if more > 0 else []
     left = {
-        "released to the archive": found.released,
-        "kept elsewhere": found.elsewhere,
-        "without a layout": found.without_layout,
-        "not read": found.unread,
+        "released to the archive": layouts.released,
+        "kept elsewhere": layouts.elsewhere,
+        "without a layout": layouts.without_layout,
+        "not read": layouts.unread,
     }
     lines += [f"  {number:>10} {what}" for what, number in left.items() if number]
     return lines

@@ -16,10 +16,10 @@ from gridwright.cli.data.repo_flags import (
     ReleaseFlags,
     VerifyFlags,
     below,
+    named,
     refuse_ambiguous,
     settings_of,
     show,
-    with_paths,
 )
 from gridwright.cli.data.repo_linked import linked_of, linked_report
 from gridwright.cli.data.repo_ls import run_ls
@@ -59,7 +59,7 @@ def run_export(flags: ExportFlags) -> ExitStatus:
 
     Example: gridwright repo export archive --dry-run
     """
-    flags = with_paths(flags, of_units=True)
+    flags = named(flags, of_units=True)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("export", flags, *linked), json=flags.json)
     from gridwright.repository.export import ExportOptions, export
@@ -82,7 +82,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
 
     Example: gridwright repo import archive
     """
-    flags = with_paths(flags, of_units=flags.from_ is None)
+    flags = named(flags, of_units=flags.from_ is None)
     if is_migration(flags):
         return run_migration(flags)
     if (linked := linked_of(flags)) is not None:
@@ -119,7 +119,7 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
 
     Example: gridwright repo release archive --until-free 20%
     """
-    flags = with_paths(flags)
+    flags = named(flags)
     if (linked := linked_of(flags)) is not None:
         return show(
             linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
@@ -141,7 +141,7 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
 
     Example: gridwright repo verify archive
     """
-    flags = with_paths(flags)
+    flags = named(flags)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("verify", flags, *linked), json=flags.json)
     from gridwright.repository.verify import plan_verify, verify
@@ -160,6 +160,7 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
     """
     from gridwright.repository.importing import ImportOptions, import_objects
 
+    flags = named(flags)
     settings = settings_of(flags)
     if flags.to.is_dir():
         made = replace(settings, directory=flags.to.absolute())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, read_path
 from gridwright.cli.data.repo_of_grid import all_of_grid, one_of_grid
 from gridwright.cli.flags import Reads, one_of
 from gridwright.cli.grid_file import GridFile
@@ -51,11 +52,37 @@ HsmArchive = Annotated[
         help="With --directory: the archive of Lustre's HSM that it is, on a Lustre of one's own.",
     ),
 ]
+ChangelogFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        parser=read_path,
+        help="With --directory, on a Lustre of one's own: changes are found by changelogs, as the users in "
+        "this file, which gridwright setup writes.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFlags:
-    """Files and a bucket that no grid spec names, and how a bucket is reached."""
+class NameFlags:
+    """Which repository, of which grid spec: the same words for all verbs, which `named` reads."""
+
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A repository of the grid spec.  [default: the only one]"),
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="The same as NAME; with --directory, what reports call it."
+        ),
+    ] = None
+    grid: GridFile = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryFlags(NameFlags):
+    """The same, or files and a bucket that no grid spec names, and how a bucket is reached."""
 
     directory: Annotated[
         Path | None, typer.Option(metavar="DIR", parser=read_path, help="Its directory, without a grid spec.")
@@ -87,18 +114,12 @@ class StoreFlags:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusFlags(StoreFlags):
+class StatusFlags(RepositoryFlags):
     """The flags of `status`."""
 
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            envvar="GRIDWRIGHT_GRID",
-            parser=read_path,
-            help="The grid spec.  [default: grid.yaml]",
-            show_default=False,
-        ),
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A repository of the grid spec, or a grid spec.  [default: all]"),
     ] = None
     hot: Annotated[
         bool,
@@ -107,17 +128,7 @@ class StatusFlags(StoreFlags):
             help="Show how long ago files were used, and what objects cost by storage class, instead.",
         ),
     ] = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepositoryFlags(StoreFlags):
-    """The same, and which repository of a grid spec."""
-
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="A repository of the grid spec.  [default: the only one]"),
-    ] = None
-    grid: GridFile = None
+    changelog: ChangelogFile = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +139,9 @@ class PathFlags(RepositoryFlags):
         list[str] | None,
         typer.Argument(
             metavar="PATH...",
-            help="Files and directories of the repository; with --directory, no NAME is before them.  "
-            "[default: all]",
+            help="Files and directories of the repository; with --name or --directory, no NAME is before "
+            "them.  [default: all]",
         ),
-    ] = None
-    label: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="With --directory: what it is called in reports."),
     ] = None
 
 
@@ -177,15 +184,7 @@ class SyncFlags(PathFlags):
 class ExportFlags(SyncFlags):
     """The flags of `export`."""
 
-    changelog: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            parser=read_path,
-            help="With --directory, on a Lustre of one's own: find changes by changelogs, as the users in "
-            "this file, which gridwright setup writes.",
-        ),
-    ] = None
+    changelog: ChangelogFile = None
     forget_library: Annotated[
         str | None,
         typer.Option(
@@ -259,7 +258,7 @@ class ReleaseFlags(PathFlags):
     unread_for: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Only what nobody has touched for so long, such as 30d."),
-        Reads(Reader.seconds, "unread_for_s"),
+        Reads(Reader.age, "unread_for_s"),
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
@@ -283,31 +282,74 @@ class DuplicateFlags(RepositoryFlags):
     ] = False
 
 
-_Paths = TypeVar("_Paths", bound=PathFlags)
+_SPECS = frozenset({".yaml", ".yml"})
+_Named = TypeVar("_Named", bound=NameFlags)
 
 
 def settings_of(flags: RepositoryFlags) -> RepositorySettings:
     """The repository that the flags name, of the grid spec or by itself. Raises GridwrightError."""
     if flags.directory is None and flags.bucket is None:
-        return one_of_grid(load_placed(flags.grid), flags.name)
+        return _with_grid(flags, one_of_grid(load_placed(flags.grid), flags.name))
     return _without_grid(flags, flags.name)
 
 
-def with_paths(flags: _Paths, *, of_units: bool = False) -> _Paths:
-    """The flags, where no grid spec says what a NAME is: all arguments are PATHs then.
+def _with_grid(flags: RepositoryFlags, settings: RepositorySettings) -> RepositorySettings:
+    """The same, with the words that name it in a command."""
+    if flags.grid is None:
+        return settings
+    return replace(settings, named_by=f"{settings.name} --grid {shlex.quote(str(flags.grid))}")
 
-    Units of earlier releases give one name to `export` and `import`, which is taken as one `of_units`, unless
-    `refuse_ambiguous` finds that it is a path. Raises GridwrightError.
+
+def named(flags: _Named, *, of_units: bool = False) -> _Named:
+    """The flags, with the name of the repository in `name`, and all other words in `paths`.
+
+    With --name or --directory all words are PATHs, where the verb takes such. Units of earlier releases give
+    one name to `export` and `import` with --directory, which is taken as one `of_units`, unless
+    `refuse_ambiguous` finds that it is a path. `status` takes the grid spec in place of NAME, too.
+    Raises GridwrightError, also for an empty word: a path of a shell's variable that is not set is not all.
     """
-    if flags.directory is None:
-        if flags.label is not None:
-            raise input_error("a grid spec has the name", where="--name", remedy="write NAME before any PATH")
-        return flags
-    is_name = flags.name is not None and not flags.paths and Path(flags.name).name == flags.name
-    if of_units and is_name and flags.label in (None, flags.name):
-        return flags
-    paths = [] if flags.name is None else [flags.name]
-    return replace(flags, name=flags.label, paths=paths + (flags.paths or []))
+    if "" in (flags.name, flags.label, *(getattr(flags, "paths", None) or ())):
+        raise input_error(
+            "a NAME or a PATH is empty",
+            where="NAME, PATH",
+            remedy="see whether a variable of the shell is set; leave the word out, or write ., for all",
+        )
+    if isinstance(flags, StatusFlags) and flags.name is not None and _may_be_spec(flags.name):
+        flags = replace(flags, name=None, grid=read_path(flags.name))
+    has_directory = getattr(flags, "directory", None) is not None
+    if not isinstance(flags, PathFlags):
+        if flags.name is not None and flags.label not in (None, flags.name):
+            raise input_error(f"{flags.name} or {flags.label}?", where="NAME, --name", remedy="write one")
+        flags = replace(flags, name=flags.name or flags.label)
+    elif has_directory or flags.label is not None:
+        is_name = flags.name is not None and not flags.paths and Path(flags.name).name == flags.name
+        if not (has_directory and of_units and is_name and flags.label in (None, flags.name)):
+            paths = [] if flags.name is None else [flags.name]
+            flags = replace(flags, name=flags.label, paths=paths + (flags.paths or []))
+    if not has_directory and flags.name is not None and Path(flags.name).suffix in _SPECS:
+        raise input_error(
+            f"{flags.name} is a grid spec, and no repository",
+            where="NAME",
+            remedy=f"write --grid {shlex.quote(flags.name)}",
+        )
+    if isinstance(flags, RepositoryFlags) and not (has_directory or flags.bucket or flags.grid):
+        _refuse_without_spec()
+    return flags
+
+
+def _refuse_without_spec() -> None:
+    if not DEFAULT_SPEC.exists():
+        raise input_error(
+            "no such file",
+            where=str(DEFAULT_SPEC),
+            remedy="run gridwright init to write one, or name one by --grid FILE; without any, write "
+            "--directory DIR --bucket s3://bucket/prefix",
+        )
+
+
+def _may_be_spec(word: str) -> bool:
+    """Whether what stands in place of a repository's name is a file; no name ends as specs do."""
+    return Path(word).suffix in _SPECS or Path(word).is_file()
 
 
 def refuse_ambiguous(flags: PathFlags, opened: OpenRepository, *, asks_bucket: bool) -> None:
@@ -338,11 +380,13 @@ def refuse_ambiguous(flags: PathFlags, opened: OpenRepository, *, asks_bucket: b
 
 
 def status_settings(flags: StatusFlags, spec: GridSpec | None) -> list[RepositorySettings]:
-    """All that Gridwright carries of a grid, or without one what the flags name. Raises GridwrightError."""
-    return [_without_grid(flags, None)] if spec is None else all_of_grid(spec)
+    """What Gridwright carries of a grid, or without one what the flags name. Raises GridwrightError."""
+    if spec is not None:
+        return [_with_grid(flags, each) for each in all_of_grid(spec, flags.name)]
+    return [replace(_without_grid(flags, flags.name), changelog=flags.changelog)]
 
 
-def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
+def _without_grid(flags: RepositoryFlags, name: str | None) -> RepositorySettings:
     from gridwright.repository.s3.connection import BucketLocation
     from gridwright.repository.settings import DEFAULT_IDS, RepositorySettings
 
@@ -359,7 +403,16 @@ def _without_grid(flags: StoreFlags, name: str | None) -> RepositorySettings:
         location.url,
         archive_id=flags.hsm_archive,
         ids=DEFAULT_IDS if flags.ids is None else _ids(flags.ids),
+        named_by=_words(flags, name),
     )
+
+
+def _words(flags: RepositoryFlags, name: str | None) -> str:
+    """The flags that name a repository without a grid spec, as a shell takes them."""
+    given: dict[str, object] = {"name": name, "directory": flags.directory, "bucket": flags.bucket}
+    given |= {"endpoint": flags.endpoint, "ids": flags.ids, "hsm-archive": flags.hsm_archive}
+    words = [word for flag, value in given.items() if value is not None for word in (f"--{flag}", str(value))]
+    return shlex.join([*words, *(["--requester-pays"] if flags.requester_pays else [])])
 
 
 def _ids(text: str) -> tuple[int, int]:

@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gridwright.cli.data.repo_flags import PathFlags, RepositoryFlags, StoreFlags, below
+from gridwright.cli.data.repo_flags import PathFlags, RepositoryFlags, below
 from gridwright.cli.data.repo_opening import opened_store
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import GridwrightError, Problem
 
 if TYPE_CHECKING:
     from gridwright.filesystems.resources import Operation
-    from gridwright.providers.linked import LinkedRepository
+    from gridwright.providers.provider import LinkedRepository
     from gridwright.repository.forecast import TransferLimit
     from gridwright.repository.s3.s3_store import S3Store
     from gridwright.repository.settings import RepositoryReport
@@ -30,24 +30,23 @@ def linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None
     from gridwright.spec.linked import linked_directories
 
     spec = load_placed(flags.grid)
-    found = linked_directories(spec)
+    directories = linked_directories(spec)
     name = flags.name
-    if name is None and len({*spec.repositories, *found}) == 1:
-        name = next(iter(found), None)
-    return (spec, found[name]) if name in found else None
+    if name is None and len({*spec.repositories, *directories}) == 1:
+        name = next(iter(directories), None)
+    return (spec, directories[name]) if name in directories else None
 
 
 @contextlib.contextmanager
 def opened_linked(
-    flags: StoreFlags, spec: GridSpec, directory: LinkedDirectory
+    flags: RepositoryFlags, spec: GridSpec, directory: LinkedDirectory
 ) -> Iterator[LinkedRepository]:
     """The repository, with its bucket where it asks for that.
 
     Raises GridwrightError, also for flags that the service has nothing for.
     """
     from gridwright.cli.verbosity import say
-    from gridwright.providers import provider_of
-    from gridwright.providers.caller import Caller
+    from gridwright.providers.provider import Caller, links_of
 
     repository = spec.repositories.get(directory.name)
     endpoint = None if repository is None else repository.endpoint
@@ -58,7 +57,7 @@ def opened_linked(
                 contextlib.closing(opened_store(flags, directory.link.bucket, endpoint))
             )
 
-        linked = provider_of(spec).linked_repository(spec, directory, open_store, Caller(say))
+        linked = links_of(spec, directory).linked_repository(spec, directory, open_store, Caller(say))
         if refused := [each for each in _given(flags) if each in linked.refused_flags]:
             raise GridwrightError(
                 *(
@@ -97,7 +96,7 @@ def service_limits(spec: GridSpec, directory: LinkedDirectory, way: Operation) -
     except GridwrightError:
         # A grid that cannot be predicted still has a status.
         return ()
-    return [TransferLimit(each.what, each.bytes_per_s) for each in limits]
+    return [TransferLimit(limit.what, limit.bytes_per_s) for limit in limits]
 
 
 def _task(
@@ -110,7 +109,7 @@ def _task(
     return linked.release(paths, unread_for_s, dry_run=dry_run)
 
 
-def _given(flags: StoreFlags) -> Iterator[str]:
+def _given(flags: RepositoryFlags) -> Iterator[str]:
     """Flags that say more than which files: services have nothing for some of them."""
     for flag in ("deletions", "prefer", "contents", "restore", "until_free", *_OF_STORE):
         if getattr(flags, flag, None):

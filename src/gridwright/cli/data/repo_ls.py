@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridwright.cli.data.repo_flags import PathFlags, below, settings_of, with_paths
+from gridwright.cli.data.repo_flags import PathFlags, below, named, settings_of
 from gridwright.cli.data.repo_linked import linked_of
 from gridwright.cli.data.repo_opening import open_repository
 from gridwright.cli.output import LazyResult, Output
@@ -21,9 +21,8 @@ def run_ls(flags: LsFlags) -> ExitStatus:
 
     Example: gridwright repo ls archive
     """
-    flags = with_paths(flags)
+    flags = named(flags)
     from gridwright.repository.entries import list_entries
-    from gridwright.repository.settings import RepositoryReport
 
     if (linked := linked_of(flags)) is not None:
         raise input_error(
@@ -32,16 +31,19 @@ def run_ls(flags: LsFlags) -> ExitStatus:
             remedy=f"list them: ls -l {linked[1].mounted}",
         )
     with open_repository(flags, settings_of(flags), looks=True) as opened:
-        report = RepositoryReport(opened.settings.name, "ls")
+        report = opened.report("ls")
         entries = list(list_entries(opened, below(opened.settings.directory, flags.paths), report))
     Output("repo ls", json=flags.json).show(
         LazyResult(
             document=lambda: {
                 "repository": report.repository,
-                "entries": [each.document() for each in entries],
+                "entries": [entry.document() for entry in entries],
+                "notes": report.all_notes,
                 "problems": report.failed.document(),
             },
-            text=lambda: "\n".join([*(each.text() for each in entries), *report.failed.lines()]),
+            text=lambda: "\n".join(
+                [*(entry.text() for entry in entries), *report.all_notes, *report.failed.lines()]
+            ),
         )
     )
     return ExitStatus.DONE if report.is_complete else ExitStatus.MISSED

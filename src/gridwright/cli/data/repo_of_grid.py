@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,18 +14,19 @@ if TYPE_CHECKING:
     from gridwright.spec import GridSpec
 
 
-def all_of_grid(spec: GridSpec) -> list[RepositorySettings]:
-    """Every repository that Gridwright carries itself. Raises GridwrightError where the grid has none."""
-    from gridwright.spec.linked import linked_directories
+def all_of_grid(spec: GridSpec, only: str | None = None) -> list[RepositorySettings]:
+    """Every repository that Gridwright carries itself, or the one of that name, if it is such a one.
 
-    if not spec.repositories and not linked_directories(spec):
-        raise _none(spec)
-    return [_settings(spec, name) for name in spec.repositories if not spec.is_linked(name)]
+    Raises GridwrightError where the grid has none, or none of that name.
+    """
+    known = _known(spec)
+    names = known if only is None else [_chosen(spec, known, only)]
+    return [_settings(spec, name) for name in names if name in spec.repositories and not spec.is_linked(name)]
 
 
 def refused_deletions(spec: GridSpec) -> dict[str, list[tuple[str, str]]]:
     """Of each repository whose state this machine has: commands that refused a mass deletion, and why."""
-    from gridwright.repository.deletion_limit import refusals
+    from gridwright.repository.deletions import refusals
     from gridwright.repository.looking import facts_of
 
     facts = {
@@ -32,17 +34,34 @@ def refused_deletions(spec: GridSpec) -> dict[str, list[tuple[str, str]]]:
         for name in spec.repositories
         if not spec.is_linked(name)
     }
-    return {name: refusals(each.get) for name, each in facts.items() if each is not None}
+    return {name: refusals(fact.get) for name, fact in facts.items() if fact is not None}
 
 
 def one_of_grid(spec: GridSpec, name: str | None) -> RepositorySettings:
     """The repository of that name, or the only one. Raises GridwrightError."""
     from gridwright.spec.linked import linked_directories
 
-    linked = linked_directories(spec)
-    known = list(dict.fromkeys([*spec.repositories, *linked]))
-    if not known:
-        raise _none(spec)
+    linked, name = linked_directories(spec), _chosen(spec, _known(spec), name)
+    if name in linked:
+        raise _linked(spec, name, linked[name].filesystem)
+    return _settings(spec, name)
+
+
+def _known(spec: GridSpec) -> list[str]:
+    """The names of all repositories of a grid. Raises GridwrightError where it has none."""
+    from gridwright.spec.linked import linked_directories
+
+    if known := list(dict.fromkeys([*spec.repositories, *linked_directories(spec)])):
+        return known
+    raise input_error(
+        f"grid {spec.name} has no repositories",
+        where=str(spec.file),
+        remedy="add repositories: to it, or write --directory DIR --bucket s3://bucket/prefix",
+    )
+
+
+def _chosen(spec: GridSpec, known: Sequence[str], name: str | None) -> str:
+    """The name out of those known, or the only one. Raises GridwrightError."""
     if name is None and len(known) > 1:
         raise input_error(
             f"grid {spec.name} has {len(known)} repositories",
@@ -58,9 +77,7 @@ def one_of_grid(spec: GridSpec, name: str | None) -> RepositorySettings:
             where="NAME",
             remedy=f"{hint}name {' or '.join(known)}",
         )
-    if name in linked:
-        raise _linked(spec, name, linked[name].filesystem)
-    return _settings(spec, name)
+    return name
 
 
 def served_with(spec: GridSpec, name: str | None) -> tuple[str, list[ServedDirectory]]:
@@ -72,10 +89,10 @@ def served_with(spec: GridSpec, name: str | None) -> tuple[str, list[ServedDirec
 
     by_lustre = served_directories(spec)
     if name is not None or len(by_lustre) != 1:
-        found = one_of_grid(spec, name)
-        by_lustre = {each: served for each, served in by_lustre.items() if found.name in served}
+        settings = one_of_grid(spec, name)
+        by_lustre = {each: served for each, served in by_lustre.items() if settings.name in served}
         if not by_lustre:
-            raise nothing_holds_back(found.directory)
+            raise nothing_holds_back(settings.directory)
     ((filesystem, served),) = by_lustre.items()
     return filesystem, [*served.values()]
 
@@ -91,7 +108,11 @@ def nothing_holds_back(directory: Path) -> GridwrightError:
 
 def duplicate_of_grid(spec: GridSpec, source: RepositorySettings) -> RepositorySettings:
     """The repository of another grid that has the same bucket. Raises GridwrightError where there is none."""
-    same = [name for name, each in spec.repositories.items() if _same_bucket(each.bucket, source.bucket_url)]
+    same = [
+        name
+        for name, repository in spec.repositories.items()
+        if _same_bucket(repository.bucket, source.bucket_url)
+    ]
     if source.name in same:
         same = [source.name]
     if len(same) == 1:
@@ -124,16 +145,9 @@ def _settings(spec: GridSpec, name: str) -> RepositorySettings:
         archive_id=spec.hsm_archive(name),
         changelog=Path(users_file(name)) if changelog_user(spec, name) else None,
         rpo_s=rpo_s,
+        has_timer=found.export.changed.is_timed,
         ids=found.ids,
         silence=tuple(spec.silence),
-    )
-
-
-def _none(spec: GridSpec) -> GridwrightError:
-    return input_error(
-        f"grid {spec.name} has no repositories",
-        where=str(spec.file),
-        remedy="add repositories: to it, or write --directory DIR --bucket s3://bucket/prefix",
     )
 
 

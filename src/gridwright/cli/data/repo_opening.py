@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import shlex
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.cli.data.repo_flags import StoreFlags
+from gridwright.cli.data.repo_flags import RepositoryFlags
 from gridwright.cli.verbosity import say
-from gridwright.errors import environment_error, input_error
+from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.refusals import reason_of, refusal
+from gridwright.units import counted
 
 if TYPE_CHECKING:
     from gridwright.repository.s3.s3_store import S3Store
     from gridwright.repository.settings import OpenRepository, RepositorySettings
 
 
-def opened_store(flags: StoreFlags, bucket_url: str, endpoint: str | None) -> S3Store:
+def opened_store(flags: RepositoryFlags, bucket_url: str, endpoint: str | None) -> S3Store:
     """The store of a bucket, as the flags have it reached. Raises GridwrightError."""
     from gridwright.repository.pace import Pace
     from gridwright.repository.s3.connection import BucketLocation, connect
@@ -34,17 +39,42 @@ def opened_store(flags: StoreFlags, bucket_url: str, endpoint: str | None) -> S3
     return S3Store(connection, pace=Pace(rate))
 
 
+def unopened(directory: Path, what: str, error: OSError) -> GridwrightError:
+    """The error of a repository's directory that cannot be looked into: whose it is, and the next step."""
+    helps = f"mount its file system, or make it: mkdir -p {shlex.quote(str(directory))}"
+    why = refusal(directory, error, helps if isinstance(error, FileNotFoundError) else "run as its owner")
+    return environment_error(f"{what}: {why.reason}", where=str(directory), remedy=why.remedy)
+
+
 _COLLECTION = (20_000, 20, 20)
 """Objects that are made before a collection: rows have no cycles, and those of exceptions are few."""
 
 
 @contextlib.contextmanager
+def _of_bucket(url: str) -> Iterator[None]:
+    """Have a bucket that is not there named as the user did, whatever key the store was asked for."""
+    from gridwright.repository.store import StoreError, StoreFault
+
+    try:
+        yield
+    except StoreError as error:
+        if error.fault is not StoreFault.NO_BUCKET:
+            raise
+        raise GridwrightError(replace(error.problems[0], where=url), status=error.status) from error
+
+
+@contextlib.contextmanager
 def open_repository(
-    flags: StoreFlags, settings: RepositorySettings, *, looks: bool = False
+    flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool = False
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened; see `OpenRepository.open`. Raises GridwrightError."""
+    with _of_bucket(settings.bucket_url), _opened(flags, settings, looks=looks) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def _opened(flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool) -> Iterator[OpenRepository]:
     from gridwright.repository.aside import put_back_left
-    from gridwright.repository.counted_names import counted_files
     from gridwright.repository.keys import shown
     from gridwright.repository.placeholders import remove_placeholders
     from gridwright.repository.settings import OpenRepository
@@ -57,9 +87,7 @@ def open_repository(
     try:
         opened = OpenRepository.open(settings, store, looks=looks)
     except OSError as error:
-        raise environment_error(
-            f"the directory cannot be opened: {error.strerror}", where=str(settings.directory)
-        ) from error
+        raise unopened(settings.directory, "the directory cannot be opened", error) from error
     if opened.known.state.note:
         say(opened.known.state.note)
     try:
@@ -67,8 +95,8 @@ def open_repository(
             removed, problems = remove_placeholders(opened)
             if removed:
                 say(
-                    f"{counted_files(removed)} without content here, which gave zeros to readers, had to be "
-                    "removed; objects are in the bucket (gridwright repo ls, gridwright repo import)"
+                    f"{counted(removed, 'file')} without content here, which gave zeros to readers, had to "
+                    "be removed; objects are in the bucket (gridwright repo ls, gridwright repo import)"
                 )
             for path, why in (*problems, *put_back_left(opened)):
                 say(f"{shown(path)}: {why}")
@@ -78,7 +106,8 @@ def open_repository(
         if isinstance(error, sqlite3.Error) or error.errno in FULL:
             raise state_failure(error, opened.known.file, beside=[settings.directory]) from error
         raise environment_error(
-            f"the repository's files cannot be worked on: {error}", where=str(settings.directory)
+            f"the repository's files cannot be worked on: {reason_of(error, named=True)}",
+            where=str(settings.directory),
         ) from error
     finally:
         with contextlib.suppress(sqlite3.Error, OSError):

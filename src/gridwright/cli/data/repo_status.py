@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gridwright.cli.data.repo_flags import StatusFlags, status_settings
+from gridwright.cli.data.repo_flags import StatusFlags, named, status_settings
 from gridwright.cli.data.repo_linked import opened_linked, service_limits
 from gridwright.cli.data.repo_opening import open_repository
+from gridwright.cli.named_spec import naming_spec
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, GridwrightError, environment_error
+from gridwright.refusals import reason_of
 
 if TYPE_CHECKING:
     from gridwright.repository.forecast import TransferLimit
-    from gridwright.repository.use_report import UseReport
+    from gridwright.repository.settings import RepositorySettings
     from gridwright.spec import GridSpec
+    from gridwright.spec.linked import LinkedDirectory
 
 
 class _Part(Protocol):
@@ -27,39 +32,108 @@ class _Part(Protocol):
     def text(self) -> str: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """One that is to be looked at."""
+
+    name: str
+    directory: str
+    bucket_url: str
+    look: Callable[[], tuple[_Part, bool]]
+    """What is shown of it, and whether it is well. Raises GridwrightError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """One that could not be looked at."""
+
+    of: _Repository
+    error: GridwrightError
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        names = {"repository": self.of.name, "bucket_url": self.of.bucket_url, "directory": self.of.directory}
+        return names | {"errors": [asdict(each) for each in self.error.problems]}
+
+    def text(self) -> str:
+        """The result for people."""
+        problems = "\n".join(f"error: {naming_spec(each)}" for each in self.error.problems)
+        return "\n".join(
+            [
+                f"{self.of.name}: {self.of.directory} and {self.of.bucket_url}",
+                *(f"  {line}" for line in problems.splitlines()),
+            ]
+        )
+
+
 def run_status(flags: StatusFlags) -> ExitStatus:
     """Show files and objects: how many, how many differ on which side, names only, and the last export.
 
-    Example: gridwright repo status grid.yaml
+    Example: gridwright repo status archive
     """
-    spec = load_placed(flags.file) if flags.directory is None and flags.bucket is None else None
-    found = _used(flags, spec) if flags.hot else _standing(flags, spec)
+    flags = named(flags)
+    spec = load_placed(flags.grid) if flags.directory is None and flags.bucket is None else None
+    repositories = [*_carried(flags, spec), *(() if spec is None else _linked(flags, spec))]
+    found = [_looked_at(each, is_only=len(repositories) == 1) for each in repositories]
     Output("repo status", json=flags.json).show(
         LazyResult(
-            document=lambda: {"repositories": [part.document() for part, _ in found]},
+            document=lambda: {"repositories": [{"errors": []} | part.document() for part, _ in found]},
             text=lambda: "\n".join(part.text() for part, _ in found),
         )
     )
-    return ExitStatus.DONE if all(is_well for _, is_well in found) else ExitStatus.MISSED
+    return max((status for _, status in found), default=ExitStatus.DONE)
 
 
-def _standing(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bool]]:
-    """Each repository, and whether it is well."""
+def _looked_at(repository: _Repository, *, is_only: bool) -> tuple[_Part, ExitStatus]:
+    """What is shown of a repository, and the exit status that it asks for; one that fails hides no others."""
+    try:
+        part, is_well = repository.look()
+    except GridwrightError as error:
+        if is_only:
+            raise
+        return _Unseen(repository, error), error.status
+    return part, ExitStatus.DONE if is_well else ExitStatus.MISSED
+
+
+def _carried(flags: StatusFlags, spec: GridSpec | None) -> Iterator[_Repository]:
+    """Those that Gridwright carries itself."""
+    for each in status_settings(flags, spec):
+        look = (
+            partial(_use, each.name, each.directory, spec) if flags.hot else partial(_look, flags, spec, each)
+        )
+        yield _Repository(each.name, str(each.directory), each.bucket_url, look)
+
+
+def _linked(flags: StatusFlags, spec: GridSpec) -> Iterator[_Repository]:
+    """Those that a service carries."""
+    for each in _linked_directories(flags, spec):
+        look = (
+            partial(_use, each.name, each.mounted, spec)
+            if flags.hot
+            else partial(_look_linked, flags, spec, each)
+        )
+        yield _Repository(each.name, str(each.mounted), each.link.bucket, look)
+
+
+def _look(flags: StatusFlags, spec: GridSpec | None, settings: RepositorySettings) -> tuple[_Part, bool]:
     from gridwright.repository.status import repository_status
+
+    with open_repository(flags, settings, looks=True) as opened:
+        status = repository_status(opened, _back(spec, settings.name))
+        return status, status.is_well
+
+
+def _look_linked(flags: StatusFlags, spec: GridSpec, directory: LinkedDirectory) -> tuple[_Part, bool]:
+    with opened_linked(flags, spec, directory) as repository:
+        standing = repository.status(service_limits(spec, directory, "write"))
+        return standing, standing.is_well
+
+
+def _linked_directories(flags: StatusFlags, spec: GridSpec) -> list[LinkedDirectory]:
+    """Those of the grid that a service carries, or the one that is named, if it is such a one."""
     from gridwright.spec.linked import linked_directories
 
-    found: list[tuple[_Part, bool]] = []
-    for settings in status_settings(flags, spec):
-        with open_repository(flags, settings, looks=True) as opened:
-            status = repository_status(opened, _back(spec, settings.name))
-            found.append((status, status.is_well))
-    if spec is None:
-        return found
-    for directory in linked_directories(spec).values():
-        with opened_linked(flags, spec, directory) as repository:
-            standing = repository.status(service_limits(spec, directory, "write"))
-            found.append((standing, standing.is_well))
-    return found
+    return [each for name, each in linked_directories(spec).items() if flags.name in (None, name)]
 
 
 def _back(spec: GridSpec | None, name: str) -> Sequence[TransferLimit]:
@@ -75,24 +149,11 @@ def _back(spec: GridSpec | None, name: str) -> Sequence[TransferLimit]:
     except GridwrightError:
         # A grid that cannot be predicted still has a status.
         return ()
-    return [TransferLimit(each.what, each.bytes_per_s) for each in limits]
+    return [TransferLimit(limit.what, limit.bytes_per_s) for limit in limits]
 
 
-def _used(flags: StatusFlags, spec: GridSpec | None) -> list[tuple[_Part, bool]]:
-    """How much of each repository's files is used, and whether all could be looked at."""
-    from gridwright.spec.linked import linked_directories
-
-    places = {each.name: each.directory for each in status_settings(flags, spec)}
-    if spec is not None:
-        places |= {name: each.mounted for name, each in linked_directories(spec).items()}
-    found: list[tuple[_Part, bool]] = []
-    for name, directory in places.items():
-        report: UseReport = _use(name, directory, spec)
-        found.append((report, not report.use.failed.count))
-    return found
-
-
-def _use(name: str, directory: Path, spec: GridSpec | None) -> UseReport:
+def _use(name: str, directory: Path, spec: GridSpec | None) -> tuple[_Part, bool]:
+    """How much of a repository's files is used, and whether all could be looked at."""
     from gridwright.catalog import load_catalog
     from gridwright.repository.ages import use_of_files
     from gridwright.repository.class_costs import class_costs
@@ -104,10 +165,9 @@ def _use(name: str, directory: Path, spec: GridSpec | None) -> UseReport:
         use = use_of_files(directory)
     except OSError as error:
         raise environment_error(
-            f"the directory cannot be looked at: {error.strerror}",
+            f"the directory cannot be looked at: {reason_of(error)}",
             where=str(directory),
             remedy="run it where the files are, such as on a node of the grid",
         ) from error
-    return UseReport(
-        name, str(directory), region, use, class_costs(use, lambda item: catalog.services.usd(item, region))
-    )
+    costs = class_costs(use, lambda item: catalog.services.usd(item, region))
+    return UseReport(name, str(directory), region, use, costs), not use.failed.count

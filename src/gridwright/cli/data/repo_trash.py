@@ -9,10 +9,11 @@ import typer
 
 from gridwright.beneath import Beneath
 from gridwright.cli.arguments import Reader
-from gridwright.cli.data.repo_flags import RepositoryFlags, settings_of
+from gridwright.cli.data.repo_flags import RepositoryFlags, named, settings_of
+from gridwright.cli.data.repo_opening import unopened
 from gridwright.cli.flags import Reads, read_flags
 from gridwright.cli.output import LazyResult, Output
-from gridwright.errors import ExitStatus, environment_error, input_error
+from gridwright.errors import ExitStatus, input_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class TrashFlags(RepositoryFlags):
         typer.Option(
             metavar="TIME", help="Remove for ever what was moved there longer ago, such as 30d; 0s for all."
         ),
-        Reads(Reader.seconds, "older_than_s"),
+        Reads(Reader.age, "older_than_s"),
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be removed, and change nothing.")
@@ -37,26 +38,24 @@ def run_trash(flags: TrashFlags) -> ExitStatus:
     Example: gridwright repo trash archive --empty-older-than 30d
     """
     from gridwright.repository.keys import shown
-    from gridwright.repository.reserved import renamed_at_top, why_of_another
-    from gridwright.repository.trash import TrashReport, empty_trash, trashed
+    from gridwright.repository.reserved import renamed_at_top
+    from gridwright.repository.trash import TrashReport, empty_trash, trashed, why_unseen
 
     reader = Reader()
     older_than_s = reader.finish(read_flags(flags, reader))["older_than_s"]
-    settings = settings_of(flags)
+    settings = settings_of(named(flags))
     if flags.dry_run and older_than_s is None:
         raise input_error("nothing would be removed", where="--dry-run", remedy="add --empty-older-than")
     report = TrashReport(settings.name, is_dry_run=flags.dry_run)
     try:
         with Beneath(settings.directory) as below:
             if older_than_s is not None:
-                for each, is_gone in empty_trash(below.root, older_than_s, looks=flags.dry_run):
-                    (report.removed if is_gone else report.stayed).append(each)
+                for files, is_gone in empty_trash(below.root, older_than_s, looks=flags.dry_run):
+                    (report.removed if is_gone else report.stayed).append(files)
             report.there = [each for each in trashed(below.root) if each not in report.removed]
-            report.of_another = why_of_another(below.root)
+            report.of_another = why_unseen(below.root)
             report.elsewhere = [shown(each) for each in renamed_at_top(below.root)]
     except OSError as error:
-        raise environment_error(
-            f"the trash cannot be looked at: {error.strerror}", where=str(settings.directory)
-        ) from error
+        raise unopened(settings.directory, "the trash cannot be looked at", error) from error
     Output("repo trash", json=flags.json).show(LazyResult(document=report.document, text=report.text))
     return ExitStatus.MISSED if report.stayed or report.elsewhere or report.of_another else ExitStatus.DONE

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.data.repo_flags import NameFlags, named
 from gridwright.cli.data.repo_of_grid import nothing_holds_back, served_with
 from gridwright.cli.flags import Reads, read_flags
-from gridwright.cli.grid_file import GridFile
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, environment_error, input_error
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServeFlags:
+class ServeFlags(NameFlags):
     """The flags of `serve`."""
 
     name: Annotated[
@@ -37,7 +37,6 @@ class ServeFlags:
             "unit is called.  [default: that of the only Lustre]",
         ),
     ] = None
-    grid: GridFile = None
     directory: Annotated[
         list[Path] | None,
         typer.Option(
@@ -87,7 +86,7 @@ def run_serve(flags: ServeFlags) -> ExitStatus:
 
     Example: gridwright repo serve archive
     """
-    reader = Reader()
+    flags, reader = named(flags), Reader()
     values = reader.finish(read_flags(flags, reader))
     if not 0 < values["patience_s"] <= 86400:
         raise input_error("a reader waits from 1 s to 24 h", where="--patience", remedy="write 60s")
@@ -97,7 +96,9 @@ def run_serve(flags: ServeFlags) -> ExitStatus:
     else:
         name, served = served_with(load_placed(flags.grid), flags.name)
         if flags.endpoint:
-            served = [each._replace(endpoint=each.endpoint or flags.endpoint[0]) for each in served]
+            served = [
+                directory._replace(endpoint=directory.endpoint or flags.endpoint[0]) for directory in served
+            ]
     if flags.units:
         return _show_unit(flags, name, served)
     return _serve_lustre(flags, served, values["patience_s"])
@@ -174,7 +175,7 @@ def _show_unit(flags: ServeFlags, name: str, served: Sequence[ServedDirectory]) 
     program = shutil.which("gridwright") or str(Path(sys.argv[0]).absolute())
     command = [*serve_command(program, name, served), "--patience", flags.patience]
     command += ["--remove"] if flags.remove else []
-    files = copytool_unit(name, [each.directory for each in served], command)
+    files = copytool_unit(name, [directory.directory for directory in served], command)
     text = "\n".join(f"# /etc/systemd/system/{name}\n{unit}" for name, unit in files.items())
     Output("repo serve", json=flags.json).show(
         LazyResult(document=lambda: {"units": files}, text=text.rstrip)

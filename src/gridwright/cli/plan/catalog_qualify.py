@@ -28,7 +28,7 @@ def show_marks(
     file: Path | None, network: str | None, memory: str | None, beside: Path, *, every: bool, json: bool
 ) -> None:
     """Read the thresholds, mark all families and print them."""
-    thresholds = _asked(network, memory)
+    thresholds = _thresholds(network, memory)
     if file is not None:
         beside = file.parent
         of_spec = _required(file)
@@ -47,7 +47,7 @@ def show_marks(
     )
 
 
-def _asked(network: str | None, memory: str | None) -> list[float | None]:
+def _thresholds(network: str | None, memory: str | None) -> list[float | None]:
     """Thresholds on the command line; a rate is taken per core, with `/core` or without."""
     reader = Reader()
     if network is not None and "/" in network and not network.rstrip().endswith("core"):
@@ -71,7 +71,7 @@ def _document(marks: Sequence[FamilyMarks], network: float, memory: float) -> di
         "threshold_network_bytes_per_s_per_core": network,
         "threshold_memory_bytes_per_core": memory,
         "rule": RULE,
-        "families": [_entry(each) for each in marks],
+        "families": [_entry(mark) for mark in marks],
     }
 
 
@@ -102,7 +102,7 @@ def _entry(marks: FamilyMarks) -> dict[str, object]:
 def _text(
     console: Console, marks: Sequence[FamilyMarks], network: float, memory: float, *, every: bool
 ) -> None:
-    shown = [each for each in marks if every or each.current or each.published]
+    shown = [mark for mark in marks if every or mark.current or mark.published]
     table = framed_table(
         f"Families against {network / 1e6:g} MB/s and {memory / 1e9:g} GB for each physical core",
         ["family", "network", "memory", "published"],

@@ -78,7 +78,9 @@ def _chosen(
                 where="--region",
                 remedy=f"leave --provider out, or choose one of {theirs}",
             )
-    of_provider = [each for each in catalog.instances.values() if provider in (None, each.provider)]
+    of_provider = [
+        instance for instance in catalog.instances.values() if provider in (None, instance.provider)
+    ]
     if family is None:
         return of_provider
     found = [each for each in of_provider if each.family == family]

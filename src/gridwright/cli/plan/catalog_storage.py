@@ -25,7 +25,7 @@ def storage_entries(
         return {
             "name": name,
             "provider": of,
-            "sources": sorted({str(each) for each in sources}),
+            "sources": sorted({str(source) for source in sources}),
             "price_region": place,
             "prices": price_entries(prices, place),
         }

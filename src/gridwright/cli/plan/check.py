@@ -43,7 +43,7 @@ def check(
         output.show(LazyResult(document=lambda: _document(shown, ok=False, problems=problems), text=str))
         raise typer.Exit(int(error.status)) from None
     findings = warn(spec)
-    findings += [each for each in doubted if each.name not in spec.silence]
+    findings += [finding for finding in doubted if finding.name not in spec.silence]
     silenced = len(all_findings(spec)) + len(doubted) - len(findings)
     output.show(
         LazyResult(

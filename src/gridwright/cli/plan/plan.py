@@ -68,7 +68,7 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
     from gridwright.cli.plan.plan_deadline import deadline_plan
     from gridwright.cli.spec_file import load
     from gridwright.plan.document import plan_document
-    from gridwright.plan.search import plan as search
+    from gridwright.plan.search import plan_grids as search
 
     spec = load(flags.file)
     _check_deadline(flags, spec)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
     """The plan for the deadline of a spec; None where it has none. Raises GridwrightError."""
-    wanted = spec.requirements
-    if wanted is None or (wanted.jobs is None and wanted.finish_within is None):
+    requirements = spec.requirements
+    if requirements is None or (requirements.jobs is None and requirements.finish_within is None):
         return None
-    if wanted.jobs is None or wanted.finish_within is None:
-        there, absent = ("jobs", "finish_within") if wanted.jobs else ("finish_within", "jobs")
+    if requirements.jobs is None or requirements.finish_within is None:
+        there, absent = ("jobs", "finish_within") if requirements.jobs else ("finish_within", "jobs")
         raise input_error(
             f"requirements.{there} is there without requirements.{absent}",
             where=str(spec.file or "grid.yaml"),
@@ -30,7 +30,7 @@ def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
         )
     from gridwright.plan.deadline import plan_deadline
 
-    return plan_deadline(spec, _night(wanted.jobs, spec))
+    return plan_deadline(spec, _night(requirements.jobs, spec))
 
 
 def _night(jobs: str, spec: GridSpec) -> BatchWindow:

@@ -24,12 +24,13 @@ def space_now(file: Path | None) -> tuple[GridSpec, Mapping[str, tuple[TargetSpa
     """A grid, and the free space that its head node, or this machine, is told now. Raises GridwrightError."""
     from gridwright.cli.data.libraries import opened
     from gridwright.filesystems import kind_of
+    from gridwright.filesystems.capabilities import Layouts
 
     spec, run_on = opened(file)
     found = {
-        name: tuple(kind_of(each).target_space(each, run_on(each), str(each.path)))
-        for name, each in spec.filesystems.items()
-        if each.takes_layouts
+        name: tuple(kind.target_space(filesystem, run_on(filesystem), str(filesystem.path)))
+        for name, filesystem in spec.filesystems.items()
+        if isinstance(kind := kind_of(filesystem), Layouts)
     }
     if not found:
         raise _has_none(spec)
@@ -39,28 +40,33 @@ def space_now(file: Path | None) -> tuple[GridSpec, Mapping[str, tuple[TargetSpa
 def space_in(path: Path, spec: GridSpec) -> Mapping[str, tuple[TargetSpace, ...]]:
     """The free space that a file tells, by file system of the grid. Raises GridwrightError."""
     from gridwright.filesystems import kind_of
+    from gridwright.filesystems.capabilities import Layouts
 
     text = _read(path)
-    striped = {name: each for name, each in spec.filesystems.items() if each.takes_layouts}
+    striped = {
+        name: (filesystem, kind)
+        for name, filesystem in spec.filesystems.items()
+        if isinstance(kind := kind_of(filesystem), Layouts)
+    }
     if not striped:
         raise _has_none(spec)
-    found: dict[str, tuple[TargetSpace, ...]] = {}
+    spaces: dict[str, tuple[TargetSpace, ...]] = {}
     mounted: set[str] = set()
-    for name, each in striped.items():
-        told = kind_of(each).told_target_space(text, str(path))
+    for name, (each, kind) in striped.items():
+        told = kind.printed_target_space(text, str(path))
         mounted |= set(told)
         alone = next(iter(told.values())) if len(told) == len(striped) == 1 else None
         space = told.get(str(each.path), alone)
         if space is not None:
-            found[name] = tuple(space)
-    if not found:
+            spaces[name] = tuple(space)
+    if not spaces:
         raise input_error(
             f"it tells of {', '.join(sorted(mounted))}, and the grid has {', '.join(sorted(striped))} at "
-            f"{', '.join(sorted(str(each.path) for each in striped.values()))}",
+            f"{', '.join(sorted(str(each.path) for each, _ in striped.values()))}",
             where=str(path),
             remedy="save what `lfs df PATH` prints, with the path of the grid spec",
         )
-    return found
+    return spaces
 
 
 def _read(path: Path) -> str:

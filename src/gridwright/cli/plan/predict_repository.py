@@ -30,14 +30,14 @@ def predict_repository(
         hint = f"did you mean {near}? " if near else ""
         remedy = f"{hint}name {' or '.join(known)}" if known else "add repositories: to the grid spec"
         raise input_error(f"grid {model.name} has no repository {name}", where="--repository", remedy=remedy)
-    asked = _Asked(model, name, objects, changed_a_day)
-    found = asked.of_service(linked[name]) if name in linked else asked.of_node()
-    output.show(LazyResult(document=found.document, text=lambda: _text(found)))
+    request = _ForecastRequest(model, name, objects, changed_a_day)
+    forecast = request.of_service(linked[name]) if name in linked else request.of_node()
+    output.show(LazyResult(document=forecast.document, text=lambda: _text(forecast)))
     return ExitStatus.DONE
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ForecastRequest:
     """What is asked of which repository."""
 
     model: GridModel
@@ -91,7 +91,7 @@ def as_transfer_limits(limits: Sequence[NodeLimit]) -> list[TransferLimit]:
     """Limits of the model as those of a forecast."""
     from gridwright.repository.forecast import TransferLimit
 
-    return [TransferLimit(each.what, each.bytes_per_s) for each in limits]
+    return [TransferLimit(limit.what, limit.bytes_per_s) for limit in limits]
 
 
 def _size_of_linked(model: GridModel, directory: LinkedDirectory) -> tuple[int, Sequence[str]]:
@@ -138,18 +138,22 @@ def _size(model: GridModel, library: str) -> int:
     return int(capacity)
 
 
-def _text(found: RepositoryForecast) -> str:
+def _text(forecast: RepositoryForecast) -> str:
     from gridwright.report.figures import duration
     from gridwright.units import format_bytes
 
-    objects = "objects unknown" if found.objects is None else f"{found.objects} objects"
-    lines = [f"{found.repository}: {format_bytes(found.bytes)}, {objects}"]
-    for each in found.transfers:
-        usd = "cost unknown: say --objects" if each.requests_usd is None else f"{each.requests_usd:,.2f} USD"
-        lines.append(f"  {each.transfer}: at least {duration(each.seconds)}, {usd}")
-        lines.append(f"    bound by {each.bound_by}")
-    lines += [_month(found.month)] if found.month is not None else []
-    return "\n".join([*lines, *(f"  {note}" for note in found.notes)])
+    objects = "objects unknown" if forecast.objects is None else f"{forecast.objects} objects"
+    lines = [f"{forecast.repository}: {format_bytes(forecast.bytes)}, {objects}"]
+    for transfer in forecast.transfers:
+        usd = (
+            "cost unknown: say --objects"
+            if transfer.requests_usd is None
+            else f"{transfer.requests_usd:,.2f} USD"
+        )
+        lines.append(f"  {transfer.transfer}: at least {duration(transfer.seconds)}, {usd}")
+        lines.append(f"    bound by {transfer.bound_by}")
+    lines += [_month(forecast.month)] if forecast.month is not None else []
+    return "\n".join([*lines, *(f"  {note}" for note in forecast.notes)])
 
 
 def _month(month: MonthForecast) -> str:

@@ -40,7 +40,7 @@ def predict_sweep(of: Simulated, output: Output, *, up_to: int | None, html: Pat
         SweepOf(command="predict", grid=of.model.name, matrix=of.matrix.name, scale=scale), rule
     )
     sweep.run(steps.measure)
-    sweep.findings, sweep.assumptions = steps.said_of(sweep.record().carries)
+    sweep.findings, sweep.assumptions = steps.findings_of(sweep.record().carries)
     record = sweep.record()
     if html is not None:
         from gridwright.report.stream_sweep.page import sweep_page

@@ -23,18 +23,18 @@ def predict_without(
     """
     parts = find_failure_domains(model, [name for name in names if name != EACH])
     left = degraded_grid(model, parts, streams) if parts else None
-    each = single_failures(model, streams)
+    grids = single_failures(model, streams)
 
     def text() -> str:
         from gridwright.report.terminal.what_if import without_text
 
-        return without_text(model.name, left, each)
+        return without_text(model.name, left, grids)
 
     def document() -> dict[str, object]:
         return {
             "grid": model.name,
             "without": None if left is None else asdict(left),
-            "one_of_each_dead": [asdict(row) for row in each],
+            "one_of_each_dead": [asdict(row) for row in grids],
         }
 
     output.show(LazyResult(document=document, text=text))

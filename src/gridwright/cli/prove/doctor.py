@@ -82,8 +82,8 @@ def _check_names(only: Sequence[str]) -> None:
 
 
 def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Observation:
+    from gridwright.cli.data.desired_layouts import layout_wishes
     from gridwright.cli.data.repo_of_grid import refused_deletions
-    from gridwright.cli.data.wanted_layouts import layout_wishes
     from gridwright.cli.spec_file import note_this_machine
     from gridwright.doctor.access import access_to
     from gridwright.doctor.checks import needs_pairs
@@ -108,7 +108,7 @@ def _judge(seen: Observation, only: Sequence[str]) -> list[CheckResult]:
     from gridwright.doctor.results import results_of
 
     results = results_of(seen, [check for check in all_checks() if not only or check.name in only])
-    return [each for each in results if not only or each.name in only]
+    return [result for result in results if not only or result.name in only]
 
 
 def _status(seen: Observation, results: Sequence[CheckResult]) -> ExitStatus:
@@ -116,7 +116,7 @@ def _status(seen: Observation, results: Sequence[CheckResult]) -> ExitStatus:
 
     if not seen.facts:
         return ExitStatus.ENVIRONMENT
-    failed = any(counts(each) and each.level == "error" for each in results)
+    failed = any(counts(result) and result.level == "error" for result in results)
     return ExitStatus.MISSED if failed else ExitStatus.DONE
 
 
@@ -125,13 +125,13 @@ def document(results: Sequence[CheckResult]) -> dict[str, Any]:
     from gridwright.doctor.results import counts
 
     return {
-        "checks": [_record(each) for each in results],
+        "checks": [_record(result) for result in results],
         "silenced": [
-            {"name": each.name, "nodes": _folded(each.nodes), "reason": each.silenced}
-            for each in results
-            if each.silenced is not None
+            {"name": result.name, "nodes": _folded(result.nodes), "reason": result.silenced}
+            for result in results
+            if result.silenced is not None
         ],
-        "met": not any(counts(each) and each.level == "error" for each in results),
+        "met": not any(counts(result) and result.level == "error" for result in results),
     }
 
 
@@ -165,18 +165,22 @@ def _print(console: Console, results: Sequence[CheckResult], seen: Observation, 
 
     wrong = [each for each in results if counts(each)]
     settings = frozenset() if everything else {check.name for check in tuning_topic().checks}
-    for each in wrong:
-        if each.name not in settings:
-            _print_wrong(console, each)
+    for result in wrong:
+        if result.name not in settings:
+            _print_wrong(console, result)
     _print_drift(console, [each for each in wrong if each.name in settings])
-    for each in results:
-        if each.silenced is not None:
-            say(console, f"silenced {each.name}: {_where(each)}{each.found} ({each.silenced})", "dim")
+    for result in results:
+        if result.silenced is not None:
+            say(console, f"silenced {result.name}: {_where(result)}{result.found} ({result.silenced})", "dim")
     if everything:
-        for each in results:
-            if each.ok:
-                word = "ok" if each.applies else "--"
-                say(console, f"{word} {each.name}: {_where(each)}{each.found}", "" if each.applies else "dim")
+        for result in results:
+            if result.ok:
+                word = "ok" if result.applies else "--"
+                say(
+                    console,
+                    f"{word} {result.name}: {_where(result)}{result.found}",
+                    "" if result.applies else "dim",
+                )
     say(console, _sum(results, seen))
 
 
@@ -199,10 +203,10 @@ def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
     table = framed_table("Settings that differ from the tuning table", ["level", "check", "nodes"], [])
     table.add_column("found", overflow="fold")
     table.add_column("expected", overflow="fold")
-    for each in drifted:
-        level = cell(console, each.level, _STYLES[each.level])
-        found = each.found.removeprefix("sysctl ")
-        words = (each.name, _folded(each.nodes), found, each.expected.rpartition(" = ")[2])
+    for result in drifted:
+        level = cell(console, result.level, _STYLES[result.level])
+        found = result.found.removeprefix("sysctl ")
+        words = (result.name, _folded(result.nodes), found, result.expected.rpartition(" = ")[2])
         table.add_row(level, *(cell(console, word) for word in words))
     console.print(table)
     say(
@@ -222,13 +226,11 @@ def _sum(results: Iterable[CheckResult], seen: Observation) -> str:
     from gridwright.doctor.results import counts
 
     known = list(results)
-    wrong = {
-        level: len({each.name for each in known if counts(each) and each.level == level}) for level in _STYLES
-    }
-    names = {each.name for each in known}
-    failed = {each.name for each in known if counts(each)}
-    silenced = {each.name for each in known if each.silenced is not None} - failed
-    idle = {each.name for each in known if each.ok and each.applies}
+    wrong = {level: sum(counts(result) and result.level == level for result in known) for level in _STYLES}
+    names = {result.name for result in known}
+    failed = {result.name for result in known if counts(result)}
+    silenced = {result.name for result in known if result.silenced is not None} - failed
+    idle = {result.name for result in known if result.ok and result.applies}
     fine = len((names - failed - silenced) & idle)
     rest = len(names - failed - silenced) - fine
     nodes = len(seen.facts) + len(seen.silent)

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridwright.bounded import Hangs, look
+from gridwright.bounded import Hangs, call_bounded
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error
 from gridwright.filesystems import all_kinds, kind_of
+from gridwright.filesystems.capabilities import Layouts
 from gridwright.filesystems.layout_text import EXAMPLES, read_layout_text
 from gridwright.filesystems.mounts import describe_mount
 from gridwright.iotest.library_facts import LOOK_S
@@ -42,17 +43,19 @@ def with_layouts(targets: Sequence[LibraryTarget], name: str, spec: GridSpec) ->
         filesystem = spec.filesystems[target.filesystem or ""]
         kind = kind_of(filesystem)
         layout = layouts.get(target.library)
-        if not filesystem.takes_layouts:
+        if not isinstance(kind, Layouts):
             passed_over.append(_has_none(target, kind.title))
         elif layout is None:
             passed_over.append(_not_chosen(target))
         else:
-            problems += [_of_library(target, each) for each in kind.layout_problems(layout)]
+            problems += [
+                _of_library(target, layout_problem) for layout_problem in kind.layout_problems(layout)
+            ]
             tried.append(replace(target, layout=TriedLayout(filesystem.type, name, layout)))
     if problems or not tried:
         raise GridwrightError(*(problems or passed_over), status=ExitStatus.INPUT)
-    for each in passed_over:
-        say(f"not tested: {each.what}")
+    for problem in passed_over:
+        say(f"not tested: {problem.what}")
     return tried
 
 
@@ -70,16 +73,16 @@ def with_layout(target: LibraryTarget, name: str) -> LibraryTarget:
         )
     layout = read_layout_text(name, FLAG)
     try:
-        mount = look(partial(describe_mount, Path(target.path)), LOOK_S)
+        mount = call_bounded(partial(describe_mount, Path(target.path)), LOOK_S)
     except (Hangs, OSError) as error:
         raise environment_error(
             f"which file system {target.path} lies on is not told: {error}",
             where=target.path,
             remedy="check the mount (`mount`, `dmesg`)",
         ) from error
-    kinds = (each for each in all_kinds() if mount.filesystem_type in each[1].kernel_types)
+    kinds = (kind for kind in all_kinds() if mount.filesystem_type in kind[1].kernel_types)
     found = next(kinds, None)
-    if found is None or not found[1].spec_model.takes_layouts:
+    if found is None or not isinstance(found[1], Layouts):
         raise GridwrightError(_has_none(target, mount.filesystem_type), status=ExitStatus.INPUT)
     if wrong := found[1].layout_problems(layout):
         raise GridwrightError(*(_of_library(target, each) for each in wrong), status=ExitStatus.INPUT)
@@ -93,7 +96,9 @@ def _layouts(name: str, spec: GridSpec) -> Mapping[str, FileLayout]:
     from gridwright.model.layouts import library_layouts
 
     if name == CHOSEN:
-        left_open = {key: each.model_copy(update={"layout": []}) for key, each in spec.libraries.items()}
+        left_open = {
+            key: library.model_copy(update={"layout": []}) for key, library in spec.libraries.items()
+        }
         spec = spec.model_copy(update={"libraries": left_open})
     return {library: choice.layout for library, choice in library_layouts(spec).items()}
 

@@ -56,7 +56,6 @@ def import_(
 
     from gridwright.runs.directory import RunDirectory
     from gridwright.workload.imports.imported import import_logs, name_of_import
-    from gridwright.workload.session import judged
 
     imported = import_logs(logs, node=node or socket.gethostname())
     run = RunDirectory.create(
@@ -68,7 +67,7 @@ def import_(
     if result is None:
         raise RuntimeError("an import left no record of it")
     show_workload(run, result, json=json)
-    return int(judged(ExitStatus.DONE, result))
+    return int(run.exit_status(ExitStatus.DONE))
 
 
 def profile_(
@@ -171,7 +170,6 @@ def _replay(
     from gridwright.runs.directory import RunDirectory
     from gridwright.runs.replayed import replayed_jobs
     from gridwright.workload.options import library_directories
-    from gridwright.workload.session import judged
 
     spec, place = load_with_place(file, options.matrix)
     libraries = library_directories(spec)
@@ -186,4 +184,4 @@ def _replay(
         more={"replayed": [asdict(job) for job in jobs]},
         ending=lambda: replay_text(jobs),
     )
-    return judged(ended, result)
+    return run.exit_status(ended)

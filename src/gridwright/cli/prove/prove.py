@@ -176,12 +176,12 @@ def _text(proof: Proof) -> str:
     from gridwright.report.terminal.workload import workload_text
     from gridwright.runs.directory import load_run
 
-    found = proof.results
+    results = proof.results
     return "".join(
         [
-            checks_text(found.checks),
-            iotest_text(found.iotest) if found.iotest is not None else "",
-            workload_text(found.workload) if found.workload is not None else "",
+            checks_text(results.checks),
+            iotest_text(results.iotest) if results.iotest is not None else "",
+            workload_text(results.workload) if results.workload is not None else "",
             verdict_text(load_run(proof.run, with_samples=False)),
             f"run: {proof.run}\nreport: {proof.report}",
         ]
@@ -197,11 +197,12 @@ def _document(proof: Proof) -> dict[str, Any]:
         "run": str(proof.run),
         "report": str(proof.report),
         "status": proof.ended,
+        "verdict": proof.results.verdict,
         "met": proof.results.met,
         "grade": proof.grade,
         "not_shown": proof.not_shown,
-        "doctor": [each.model_dump(mode="json") for each in proof.results.checks],
+        "doctor": [check.model_dump(mode="json") for check in proof.results.checks],
         "iotest": iotest,
         "workload": workload,
-        "findings": [each.model_dump(mode="json") for each in proof.results.findings],
+        "findings": [finding.model_dump(mode="json") for finding in proof.results.findings],
     }

@@ -31,7 +31,7 @@ def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     from gridwright.trusted import user_name
 
     damaged: list[GridwrightError] = []
-    found = [each for each in list_runs(runs, damaged.append) if is_summed_up(each)]
+    found = [run for run in list_runs(runs, damaged.append) if is_summed_up(run)]
     for error in damaged:
         say(f"left out: {error}")
     if not found and not json:
@@ -101,10 +101,14 @@ def compare(
 
     one, other = load_run(find_run(runs, a)), load_run(find_run(runs, b))
     with figures_of(other.path):
-        found = compare_runs(one, other)
-        document = {"a": str(one.path), "b": str(other.path), "figures": [asdict(each) for each in found]}
+        comparisons = compare_runs(one, other)
+        document = {
+            "a": str(one.path),
+            "b": str(other.path),
+            "figures": [asdict(comparison) for comparison in comparisons],
+        }
         Output("runs compare", json=json).show(
-            LazyResult(document=lambda: document, text=lambda: comparison_text(one, other, found))
+            LazyResult(document=lambda: document, text=lambda: comparison_text(one, other, comparisons))
         )
 
 

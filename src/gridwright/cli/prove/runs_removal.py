@@ -39,15 +39,15 @@ def rm(
     from gridwright.runs.removal import look_at_run
 
     now = datetime.now(UTC)
-    found = [look_at_run(path, now) for path in dict.fromkeys(find_run(runs, name) for name in run)]
+    disks = [look_at_run(path, now) for path in dict.fromkeys(find_run(runs, name) for name in run)]
     refused = [
-        Problem(f"it is not removed: {each.kept}", str(each.path), remedy=_REMEDY)
-        for each in found
-        if each.kept is not None
+        Problem(f"it is not removed: {disk.kept}", str(disk.path), remedy=_REMEDY)
+        for disk in disks
+        if disk.kept is not None
     ]
     if refused:
         raise GridwrightError(*refused, status=ExitStatus.INPUT)
-    _remove("runs rm", runs, found, [], yes=yes, dry_run=dry_run, json=json)
+    _remove("runs rm", runs, disks, [], yes=yes, dry_run=dry_run, json=json)
 
 
 def prune(
@@ -74,16 +74,16 @@ def prune(
     from gridwright.runs.removal import runs_below
 
     reader = Reader()
-    older_s = reader.seconds("--older", older)
+    older_s = reader.age("--older", older)
     if keep is None and older is None:
         reader.problem(
             "neither --keep nor --older says which runs stay", "runs prune", "add one, such as --keep 20"
         )
     reader.finish(True)
     check_place(runs)
-    found = runs_below(runs, datetime.now(UTC))
+    disks = runs_below(runs, datetime.now(UTC))
     old = [
-        each for each in found[keep or 0 :] if older_s is None or each.age_s is None or each.age_s > older_s
+        disk for disk in disks[keep or 0 :] if older_s is None or disk.age_s is None or disk.age_s > older_s
     ]
     there = run_directories(runs)
     if others := owners_in_words(set(there).difference(own_runs(there))):
@@ -114,8 +114,8 @@ def _remove(
     if going and not dry_run:
         lines = [f"  {_shown(each)}" for each in going]
         confirm("\n".join(["These runs go, with all that was measured:", *lines]), yes=yes)
-        for each in going:
-            remove_run(each.path)
+        for disk in going:
+            remove_run(disk.path)
     if not dry_run:
         remove_leavings(runs)
     freed = sum(each.size_bytes for each in going)

@@ -143,7 +143,6 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     from gridwright.cli.spec_file import make_libraries
     from gridwright.runs.directory import RunDirectory
     from gridwright.workload.options import library_directories
-    from gridwright.workload.session import judged
 
     reader = Reader()
     check_output(reader, "--profile", flags.profile)
@@ -158,7 +157,7 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
     run = RunDirectory.of_spec(flags.runs, spec, command=typed_command(), what=["workload"])
     ended, result = carry_out(run, options, spec, libraries, place)
     show_workload(run, result, json=flags.json)
-    status = judged(ended, result)
+    status = run.exit_status(ended)
     if flags.profile is not None and ended == ExitStatus.DONE:
         status = write_profiles_after_run(flags.profile, run.record, result, status)
     return status

@@ -131,12 +131,12 @@ def _carried_out(
     from gridwright.report.write import write_report
     from gridwright.runs.stream_sweep.file import write_sweep
 
-    def keep() -> None:
+    def save() -> None:
         write_sweep(run.path, sweep.record())
 
-    keep()
-    sweep.run(steps.measure, tell=keep, stopped=stop.is_set)
-    keep()
+    save()
+    sweep.run(steps.measure, tell=save, stopped=stop.is_set)
+    save()
     record = sweep.record()
     run.finish(record.status)
     return record, write_report(run.path)
@@ -210,8 +210,8 @@ class _Steps:
         )
         self.ended, result = carry_out(step, options, self._spec, self._libraries, self._place, self._stop)
         # Those of each step differ in their figures alone; who disturbed it stands with the step.
-        known = {"disturbed", *(each.name for each in self._sweep.findings)}
-        self._sweep.findings += [each for each in result.findings if each.name not in known]
+        known = {"disturbed", *(finding.name for finding in self._sweep.findings)}
+        self._sweep.findings += [finding for finding in result.findings if finding.name not in known]
         write_report(step.path)
         relative = str(step.path.relative_to(self._run.path))
         measured = measured_step(result, self._sweep.rule, attempt=attempt, run=relative)

@@ -71,8 +71,8 @@ def _jobs(context: Context) -> Iterator[tuple[str, str]]:
     from gridwright.cli.grid_file import open_grid
 
     wants_waiting = context.info_name in {"cancel", "wait"}
-    found = open_grid(context.params.get("grid")).scheduler.jobs()
-    for job in sorted(found, key=lambda job: job.submitted or 0.0, reverse=True):
+    jobs = open_grid(context.params.get("grid")).scheduler.jobs()
+    for job in sorted(jobs, key=lambda job: job.submitted or 0.0, reverse=True):
         if not (wants_waiting and job.state.final):
             yield str(job.id), f"{job.state} {job.name}"
 
@@ -97,8 +97,8 @@ def _libraries(context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _file_systems(context: Context) -> Iterator[tuple[str, str]]:
-    for name, each in _spec(context).filesystems.items():
-        yield name, each.type
+    for name, filesystem in _spec(context).filesystems.items():
+        yield name, filesystem.type
 
 
 def _matrices(_context: Context) -> Iterator[tuple[str, str]]:

@@ -133,4 +133,4 @@ def _below(group: Any, context: Any) -> dict[str, str]:  # noqa: ANN401
     """The commands of a group, each with its first sentence; no verb is imported for that."""
     if context.parent is None:
         return {verb: line for verbs in VERBS.values() for verb, line in verbs.items()}
-    return {name: (each.help or "").partition("\n\n")[0] for name, each in group.commands.items()}
+    return {name: (command.help or "").partition("\n\n")[0] for name, command in group.commands.items()}

@@ -33,13 +33,13 @@ def help(
       gridwright help workload | less
     """  # noqa: D301 - \b is a control character for click
     name = " ".join(topic or ()).removesuffix(".md")
-    kind, text = _found(name, context)
+    kind, text = _topic(name, context)
     Output("help", json=json).show(
         LazyResult(document=lambda: {"topic": name, "kind": kind, "text": text}, text=lambda: text)
     )
 
 
-def _found(name: str, context: Any) -> tuple[str, str]:  # noqa: ANN401 - typer hides the class
+def _topic(name: str, context: Any) -> tuple[str, str]:  # noqa: ANN401 - typer hides the class
     """What a topic is and its text; a page before the command of that name, which has its own --help."""
     from gridwright.cli.shell import pages
 

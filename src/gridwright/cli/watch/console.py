@@ -130,7 +130,7 @@ def _serve(watching: Watching, listening: Listening, rule: ViewerRule, stop: thr
     from gridwright.errors import environment_error
     from gridwright.monitor.console.access import ConsoleAccess, session_token
     from gridwright.monitor.console.answers import Answers
-    from gridwright.monitor.console.patience import BOUNDS
+    from gridwright.monitor.console.bounded_protocol import BOUNDS
     from gridwright.monitor.console.server import ConsoleServer, console_application
     from gridwright.services.admission import Gate
 

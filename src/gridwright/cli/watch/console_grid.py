@@ -102,15 +102,15 @@ def _jobs(grid: Grid) -> Sequence[JobFacts]:
         return []
     return [
         JobFacts(
-            job=each.id,
-            user=each.user,
-            name=each.name,
-            state=str(each.state),
-            node=each.node,
-            started=each.started,
+            job=job.id,
+            user=job.user,
+            name=job.name,
+            state=str(job.state),
+            node=job.node,
+            started=job.started,
         )
-        for each in grid.scheduler.jobs()
-        if each.started is not None and each.ended is None
+        for job in grid.scheduler.jobs()
+        if job.started is not None and job.ended is None
     ]
 
 
@@ -121,14 +121,14 @@ def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[T
     from gridwright.watch.state import watch_directory
 
     states: dict[str, MarkState] = {"opened": "bad", "closed": "good", "flapping": "doubt"}
-    for each in marks(watch_directory(spec), start_s, end_s):
+    for mark in marks(watch_directory(spec), start_s, end_s):
         yield TimeMark(
             kind="finding",
-            name=each.link,
-            text=f"{each.what} ({each.where})" if each.where else each.what,
-            state=states.get(each.kind, "other"),
-            start_s=each.time,
-            end_s=each.time,
+            name=mark.link,
+            text=f"{mark.what} ({mark.where})" if mark.where else mark.what,
+            state=states.get(mark.kind, "other"),
+            start_s=mark.time,
+            end_s=mark.time,
         )
 
 
@@ -145,9 +145,9 @@ def explaining(
         from gridwright.monitor.causes.words import explanation_text
 
         watch = watch_of(spec)
-        asked = SlowQuestion(None, None, None, at_s, max(10.0, seconds), None, runs, watch=watch)
+        question = SlowQuestion(None, None, None, at_s, max(10.0, seconds), None, runs, watch=watch)
         # The colours of a terminal that the console was started in are none of the page's.
-        told = explanation_text(explained_history(asked, histories, at_s, libraries))
+        told = explanation_text(explained_history(question, histories, at_s, libraries))
         return "\n".join(line.rstrip() for line in Text.from_ansi(told).plain.splitlines())
 
     return explain
@@ -203,20 +203,25 @@ def _repositories(spec: GridSpec) -> Sequence[RepositoryFacts]:
     from gridwright.monitor.console.watching import RepositoryFacts
     from gridwright.spec.linked import linked_directories
 
-    found = [
+    facts = [
         RepositoryFacts(
             name,
-            str(each.library),
-            each.bucket,
+            str(repository.library),
+            repository.bucket,
             "the file system's own link" if spec.is_linked(name) else "gridwright repo",
         )
-        for name, each in spec.repositories.items()
+        for name, repository in spec.repositories.items()
     ]
     return [
-        *found,
+        *facts,
         *(
-            RepositoryFacts(name, f"on {each.filesystem}", each.link.bucket, "the file system's own link")
-            for name, each in linked_directories(spec).items()
+            RepositoryFacts(
+                name,
+                f"on {linked_directory.filesystem}",
+                linked_directory.link.bucket,
+                "the file system's own link",
+            )
+            for name, linked_directory in linked_directories(spec).items()
             if name not in spec.repositories
         ),
     ]

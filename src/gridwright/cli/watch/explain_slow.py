@@ -122,7 +122,7 @@ def _answer(question: SlowQuestion) -> SlowExplanation:
 def _status(explanation: SlowExplanation) -> ExitStatus:
     if explanation.slow:
         return ExitStatus.MISSED
-    return ExitStatus.DONE if explanation.told else ExitStatus.ENVIRONMENT
+    return ExitStatus.DONE if explanation.is_complete else ExitStatus.ENVIRONMENT
 
 
 def _text(explanation: SlowExplanation) -> str:

@@ -102,7 +102,7 @@ def exporter(flags: ExporterFlags) -> int:
 
 def _directories(file: Path | None, named: list[Path]) -> tuple[str, ...]:
     """Those of the spec, and those that were named. Raises GridwrightError."""
-    paths = [str(each.absolute()) for each in named]
+    paths = [str(path.absolute()) for path in named]
     if file is not None or (has_default_spec() and not named):
         from gridwright.cli.spec_file import load
 

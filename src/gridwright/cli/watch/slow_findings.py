@@ -19,10 +19,10 @@ def finding_marks(watch: Path, start_s: float, end_s: float) -> Iterator[MarkedE
     from gridwright.monitor.causes.changes import MarkedEvent
     from gridwright.watch.change_log import marks
 
-    for each in marks(watch, start_s, end_s):
-        where = f" ({each.where})" if each.where else ""
+    for mark in marks(watch, start_s, end_s):
+        where = f" ({mark.where})" if mark.where else ""
         yield MarkedEvent(
-            at_s=each.time, sort="finding", text=f"{each.what}{where}", source="gridwright watch"
+            at_s=mark.time, sort="finding", text=f"{mark.what}{where}", source="gridwright watch"
         )
 
 

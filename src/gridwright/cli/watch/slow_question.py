@@ -66,7 +66,7 @@ def explained_live(question: SlowQuestion) -> SlowExplanation:
     ]
     if not slow and job is None:
         return explain(frame, filesystems=filesystems)
-    histories = _kept(grid) if slow else None
+    histories = _history_or_none(grid) if slow else None
     since = _since(question, histories, frame.time, libraries, slow)
     begin = min((each.at_s for each in since.values() if each.at_s is not None), default=None)
     if histories is not None and begin is not None:
@@ -81,11 +81,11 @@ def explained_live(question: SlowQuestion) -> SlowExplanation:
 def explained_then(question: SlowQuestion) -> SlowExplanation:
     """The answer for an earlier time, out of the history that nodes keep. Raises GridwrightError."""
     from gridwright.monitor.gathering import mounted_here, watched_libraries
-    from gridwright.monitor.history.choosing import asked_histories
+    from gridwright.monitor.history.choosing import open_histories
 
     grid = _grid(question)
     libraries = mounted_here() if grid is None else watched_libraries(grid)
-    histories = asked_histories(grid)
+    histories = open_histories(grid)
     reach = histories.reach()
     if reach is None:
         raise environment_error(
@@ -149,12 +149,12 @@ def explained_history(
     return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
 
 
-def _kept(grid: Grid | None) -> Histories | None:
+def _history_or_none(grid: Grid | None) -> Histories | None:
     """The history that nodes keep; None where there is none, or it does not answer."""
-    from gridwright.monitor.history.choosing import kept_histories
+    from gridwright.monitor.history.choosing import find_histories
 
     try:
-        return kept_histories(grid)
+        return find_histories(grid)
     except GridwrightError:
         return None
 
@@ -188,7 +188,7 @@ def _changes_then(
     """What changed before a time, as histories and runs tell it."""
     from gridwright.monitor.causes.changes import BEFORE_S, changes_before, nearest_marks
 
-    others = [each for each in more if begin - BEFORE_S <= each.at_s <= begin + question.seconds]
+    others = [event for event in more if begin - BEFORE_S <= event.at_s <= begin + question.seconds]
     marks = [*changes_before(histories, begin), *_run_marks(question.runs, begin), *others]
     marks += _finding_marks(question, begin - BEFORE_S, begin + question.seconds)
     return nearest_marks(marks, begin)
@@ -222,7 +222,7 @@ def _sampled(question: SlowQuestion) -> tuple[Grid | None, list[NodeSamples], li
     grid = _grid(question)
     libraries = mounted_here() if grid is None else watched_libraries(grid)
     _filesystems(question, libraries)
-    request = Request(question.seconds, directories=tuple(each.directory for each in libraries))
+    request = Request(question.seconds, directories=tuple(library.directory for library in libraries))
     if grid is None:
         return None, [sample_here(request)], libraries
     return grid, sample_grid(grid, request, question.servers), libraries
@@ -232,11 +232,13 @@ def _filesystems(question: SlowQuestion, libraries: Sequence[WatchedLibrary]) ->
     """The file system of the library that was asked for; None where all are. Raises GridwrightError."""
     if question.library is None:
         return None
-    found = [each.filesystem for each in libraries if question.library in {each.name, each.filesystem}]
+    found = [
+        library.filesystem for library in libraries if question.library in {library.name, library.filesystem}
+    ]
     if not found:
         from gridwright.yamltext.source import show
 
-        known = [each.name for each in libraries]
+        known = [library.name for library in libraries]
         close = nearest(question.library, known)
         raise input_error(
             f"there is no library {show(question.library)}",
@@ -262,7 +264,7 @@ def _job_live(
     load, asked = job_row(job, seen(samples)), _scheduled(job, grid)
     if load is None:
         raise _no_job(job, [each.job for each in frame_of(samples).jobs], asked)
-    frame = frame_of([each for each in samples if each.node in load.nodes], libraries)
+    frame = frame_of([sample for sample in samples if sample.node in load.nodes], libraries)
     filesystems = used_by(load, frame)
     slow = [
         row.filesystem
@@ -315,9 +317,9 @@ def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> li
 
     since = frame.time - RECENT_S
     marks = boot_marks([(row.node, row.booted) for row in frame.nodes], since)
-    marks += [each for each in _run_marks(question.runs, frame.time) if each.at_s >= since]
-    marks += [each for each in _spec_marks(question.file) if each.at_s >= since]
-    marks += [each for each in _job_marks(frame, grid) if each.at_s >= since]
+    marks += [run_mark for run_mark in _run_marks(question.runs, frame.time) if run_mark.at_s >= since]
+    marks += [spec_mark for spec_mark in _spec_marks(question.file) if spec_mark.at_s >= since]
+    marks += [job_mark for job_mark in _job_marks(frame, grid) if job_mark.at_s >= since]
     marks += _finding_marks(question, since, frame.time)
     return nearest_marks(marks, frame.time)
 
@@ -339,7 +341,7 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
     """When jobs that are seen on nodes began, as their scheduler has it."""
     from gridwright.monitor.causes.changes import MarkedEvent
 
-    names = [each.job for each in frame.jobs if each.processes]
+    names = [job.job for job in frame.jobs if job.processes]
     if grid is None or not names or not grid.has_queue:
         return []
     try:
@@ -348,13 +350,13 @@ def _job_marks(frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
         return []
     return [
         MarkedEvent(
-            at_s=each.started,
+            at_s=job.started,
             sort="job",
-            text=f"job {each.id} ({each.name}) of {each.user or 'an unknown user'} began on {each.node}",
+            text=f"job {job.id} ({job.name}) of {job.user or 'an unknown user'} began on {job.node}",
             source="its scheduler",
         )
-        for each in jobs
-        if each.started is not None and each.id in names
+        for job in jobs
+        if job.started is not None and job.id in names
     ]
 
 

@@ -52,7 +52,7 @@ def top(
 
     Of each library: what its file system moves for each busy core against what the spec requires. Without
     FILE and without ./grid.yaml, this machine alone. With --once, exit status 3 where a node or a
-    target of a library's file system does not answer.
+    target of a library's file system does not answer; without a spec, where a mount does not.
 
     \b
     Examples:
@@ -124,11 +124,11 @@ def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Fram
 def _frame_of_then(file: Path | None, at_s: float, interval_s: float) -> Frame:
     """The picture of an earlier time. Raises GridwrightError."""
     from gridwright.monitor.gathering import watched_libraries
-    from gridwright.monitor.history.choosing import asked_histories
+    from gridwright.monitor.history.choosing import open_histories
 
     grid = _grid(file)
     libraries = [] if grid is None else watched_libraries(grid)
-    return asked_histories(grid).frame(at_s, interval_s, libraries)
+    return open_histories(grid).frame(at_s, interval_s, libraries)
 
 
 def _last(play: Path) -> Frame:
@@ -155,7 +155,7 @@ def _watch(
 
     grid = _grid(file)
     libraries = [] if grid is None else watched_libraries(grid)
-    request = Request(interval_s, 0, tuple(each.directory for each in libraries))
+    request = Request(interval_s, 0, tuple(library.directory for library in libraries))
     commands = commands_of(grid, servers)
     with ExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record, libraries))

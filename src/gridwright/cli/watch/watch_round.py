@@ -41,13 +41,13 @@ def main() -> None:
 
 
 def _look(request: RoundRequest) -> RoundReport:
+    from gridwright.cli.data.desired_layouts import layout_wishes
     from gridwright.cli.data.repo_of_grid import refused_deletions
-    from gridwright.cli.data.wanted_layouts import layout_wishes
     from gridwright.cli.spec_file import load_placed
     from gridwright.doctor.access import access_to
     from gridwright.doctor.checks import all_checks
     from gridwright.doctor.examination import see
-    from gridwright.watch.judging import judge
+    from gridwright.watch.judging import round_report
 
     spec = load_placed(Path(request.spec)) if request.spec is not None else None
     checks = [check for check in all_checks() if request.everything or check.is_cheap]
@@ -67,7 +67,7 @@ def _look(request: RoundRequest) -> RoundReport:
     )
     if spec is not None and request.everything:
         seen = replace(seen, refused_deletions=refused_deletions(spec))
-    return judge(
+    return round_report(
         seen,
         checks,
         request.known,

@@ -81,14 +81,14 @@ def show_log(scheduler: Scheduler, identifier: str, *, follow: bool) -> None:
 
 def _now(patient: PatientQuestions, identifier: str) -> Job | None:
     """The job; None where its scheduler does not answer now. Raises GridwrightError."""
-    found = patient.jobs([identifier])
-    if found is None:
+    jobs = patient.jobs([identifier])
+    if jobs is None:
         return None
-    if len(found) == 1:
-        return found[0]
+    if len(jobs) == 1:
+        return jobs[0]
     raise input_error(
-        f"{identifier} is an array of {len(found)} jobs, and each has a log of its own",
-        remedy=f"name one, such as gridwright logs {found[0].id}",
+        f"{identifier} is an array of {len(jobs)} jobs, and each has a log of its own",
+        remedy=f"name one, such as gridwright logs {jobs[0].id}",
     )
 
 

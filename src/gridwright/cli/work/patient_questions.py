@@ -35,7 +35,7 @@ class PatientQuestions:
         """
         asked = time.monotonic()
         try:
-            found = self._scheduler.jobs(identifiers)
+            jobs = self._scheduler.jobs(identifiers)
         except GridwrightError as error:
             if not self._answered:
                 raise
@@ -43,7 +43,7 @@ class PatientQuestions:
             return None
         self._answered = True
         self._silence.answered()
-        return found
+        return jobs
 
     def _say(self, level: str, text: str, remedy: str) -> None:
         self._tell(f"{level}: {text}" + (f"\n  {remedy}" if level == "warning" else ""))

@@ -159,7 +159,7 @@ def read_environment(flags: SubmitFlags, reader: Reader) -> dict[str, str]:
     from gridwright.schedulers.job_environment import chosen_environment
 
     environment, problems = chosen_environment(flags.environment or (), os.environ)
-    reader.add([named_by_flag(each) for each in problems])
+    reader.add([named_by_flag(problem) for problem in problems])
     return environment
 
 
@@ -174,4 +174,4 @@ def named_by_flag(problem: Problem) -> Problem:
     return replace(problem, where=f"--{where.replace('_', '-')}")
 
 
-_FLAGS = tuple(each.name for each in fields(SubmitFlags))
+_FLAGS = tuple(field.name for field in fields(SubmitFlags))

@@ -1,4 +1,4 @@
-"""`gridwright submit --flow`: hands in all jobs of a flow, or those of its last run that did not complete."""
+"""`gridwright submit --flow`: submits all jobs of a flow, or those of its last run that did not complete."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WITH_A_FLOW = ("grid", "directory", "environment", "flow", "resume", "json")
 
 
 def submit_flow(flags: SubmitFlags) -> ExitStatus:
-    """Hand in the jobs of a flow together. Raises GridwrightError with every problem of file and flags."""
+    """Submit the jobs of a flow together. Raises GridwrightError with every problem of file and flags."""
     reader = Reader()
     if flags.flow is None:
         raise input_error("--resume goes with --flow", where="--resume", remedy="name the file of the flow")
-    for each in fields(SubmitFlags):
-        if each.name not in _WITH_A_FLOW and getattr(flags, each.name) != each.default:
-            flag = "command" if each.name == "command" else f"--{each.name.replace('_', '-')}"
+    for field in fields(SubmitFlags):
+        if field.name not in _WITH_A_FLOW and getattr(flags, field.name) != field.default:
+            flag = "command" if field.name == "command" else f"--{field.name.replace('_', '-')}"
             reader.problem(f"{flag} goes with one job", flag, "write it into the file of the flow")
     environment = read_environment(flags, reader)
     flow, place = load_flow(flags.flow)
@@ -82,7 +82,7 @@ def _submit(scheduler: Scheduler, requests: Sequence[JobRequest], place: Callabl
         if error.status is not ExitStatus.INPUT:
             raise
         names = {request.name for request in requests}
-        raise GridwrightError(*(_placed(each, names, place) for each in error.problems)) from None
+        raise GridwrightError(*(_placed(problem, names, place) for problem in error.problems)) from None
 
 
 def _placed(problem: Problem, names: set[str], place: Callable[[str], str]) -> Problem:

@@ -103,9 +103,9 @@ def run_usage(flags: UsageFlags) -> ExitStatus:
                 "since": since,
                 "until": until,
                 "by": values["by"],
-                "groups": [asdict(each) for each in groups],
+                "groups": [asdict(group) for group in groups],
                 "total": asdict(total),
-                "forgeable": any(each.forgeable for each in jobs),
+                "forgeable": any(job.forgeable for job in jobs),
                 "refused": [
                     {"id": each.id, "user": each.user, "core_hours": each.core_s / 3600} for each in refused
                 ],
@@ -130,7 +130,7 @@ def _forgotten(spec: GridSpec, since: float) -> str:
 
 
 def _forgeable(jobs: Sequence[JobUsage]) -> str:
-    if not any(each.forgeable for each in jobs):
+    if not any(job.forgeable for job in jobs):
         return ""
     return (
         "note: these figures are from Slurm's file of ended jobs, into which every user can write lines for "
@@ -207,7 +207,7 @@ def _cells(group: UsageGroup, name: str) -> list[str]:
 
 
 def _rows(groups: Sequence[UsageGroup], total: UsageGroup) -> list[list[str]]:
-    return [*(_cells(each, each.name or _DASH) for each in groups), _cells(total, "all")]
+    return [*(_cells(group, group.name or _DASH) for group in groups), _cells(total, "all")]
 
 
 def _table(by: str, groups: Sequence[UsageGroup], total: UsageGroup) -> str:
@@ -230,7 +230,7 @@ def _table(by: str, groups: Sequence[UsageGroup], total: UsageGroup) -> str:
 
 def _csv(by: str, groups: Sequence[UsageGroup]) -> str:
     text = io.StringIO()
-    rows = [{by.replace("-", "_"): spreadsheet_cell(each.name or "")} | _plain(each) for each in groups]
+    rows = [{by.replace("-", "_"): spreadsheet_cell(group.name or "")} | _plain(group) for group in groups]
     names = [by.replace("-", "_"), *_plain_names()]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
@@ -247,7 +247,7 @@ def _plain_names() -> list[str]:
 
     from gridwright.schedulers.usage_groups import UsageGroup
 
-    return [each.name for each in fields(UsageGroup) if each.name != "name"]
+    return [field.name for field in fields(UsageGroup) if field.name != "name"]
 
 
 def _day(moment: float) -> date:
@@ -276,7 +276,7 @@ def _page(
         by=by,
         period=" to ".join(time.strftime("%Y-%m-%d %H:%M", time.localtime(each)) for each in period),
         days=days,
-        core_hours={each.name or _DASH: by_day.get(each.name, {}) for each in parts},
+        core_hours={part.name or _DASH: by_day.get(part.name, {}) for part in parts},
         titles=_titles(by),
         rows=_rows(parts, total),
     )

@@ -54,8 +54,8 @@ def wait_for(scheduler: Scheduler, identifiers: Sequence[str]) -> list[Job]:
     patient = PatientQuestions(scheduler, meanwhile="jobs go on")
     pause_s = _FIRST_S
     while True:
-        found = patient.jobs(identifiers)
-        if found is not None and all(job.state.final for job in found):
-            return found
+        jobs = patient.jobs(identifiers)
+        if jobs is not None and all(job.state.final for job in jobs):
+            return jobs
         time.sleep(pause_s)
         pause_s = min(_LONGEST_S, pause_s * _GROWTH)

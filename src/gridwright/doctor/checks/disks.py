@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered, unknown
+from gridwright.doctor.check import (
+    Judgement,
+    NodeJudgement,
+    Topic,
+    idle,
+    judged,
+    unanswered,
+    unknown,
+    unless_away,
+)
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.filesystems.health import UNREACHED_TEXTS
@@ -34,8 +43,11 @@ def _mounts(
         libraries = _of_libraries(facts)
         others = [mount for mount in facts.mounts if mount not in libraries]
         wrong = {mount.mount_point: text for mount in others if (text := fault(node, mount))}
-        for point, text in wrong.items():
-            yield NodeJudgement((node,), judged(False, text, sound), point)
+        for mount in others:
+            if text := wrong.get(mount.mount_point):
+                away = observation.away_below(node, mount) if mount.hangs or mount.broken else None
+                verdict = unless_away(judged(False, text, sound), away)
+                yield NodeJudgement((node,), verdict, mount.mount_point)
         if not wrong:
             yield NodeJudgement((node,), judged(True, sound, sound))
         for mount in others:
@@ -52,11 +64,11 @@ def _of_libraries(facts: NodeFacts) -> list[MountFacts]:
     for library in facts.libraries.values():
         if library.hangs or library.missing in UNREACHED_TEXTS:
             above = [
-                each.mount_point for each in mounts if Path(library.path).is_relative_to(each.mount_point)
+                mount.mount_point for mount in mounts if Path(library.path).is_relative_to(mount.mount_point)
             ]
             points.add(max(above, key=len, default=None))
-    sources = {each.source for each in mounts if each.mount_point in points and not each.local}
-    return [each for each in mounts if each.mount_point in points or each.source in sources]
+    sources = {mount.source for mount in mounts if mount.mount_point in points and not mount.local}
+    return [mount for mount in mounts if mount.mount_point in points or mount.source in sources]
 
 
 @DISKS.check(
@@ -185,9 +197,9 @@ def _degraded(facts: NodeFacts) -> Judgement:
     if not arrays:
         return idle("no RAID arrays", expected)
     wrong = [
-        f"{each.name} ({each.level}): {_array_fault(each.missing, each.faulty, each.state)}"
-        for each in arrays
-        if each.missing or each.faulty or each.state in ("inactive", "broken")
+        f"{array.name} ({array.level}): {_array_fault(array.missing, array.faulty, array.state)}"
+        for array in arrays
+        if array.missing or array.faulty or array.state in ("inactive", "broken")
     ]
     return judged(not wrong, "; ".join(wrong) or f"{len(arrays)} arrays are whole", expected)
 
@@ -211,7 +223,9 @@ def _array_fault(missing: int | None, faulty: list[str], state: str | None) -> s
 )
 def _rebuilding(facts: NodeFacts) -> Judgement:
     arrays = facts.arrays or []
-    busy = [f"{each.name}: {each.action}" for each in arrays if each.action not in (None, "idle", "frozen")]
+    busy = [
+        f"{array.name}: {array.action}" for array in arrays if array.action not in (None, "idle", "frozen")
+    ]
     if not arrays:
         return idle("no RAID arrays")
     return judged(not busy, "; ".join(busy) or "all idle", "all idle")

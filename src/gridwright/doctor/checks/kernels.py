@@ -65,13 +65,13 @@ def _used(facts: NodeFacts) -> list[str]:
     """File systems of a module that are mounted, or that a library is on."""
     types = set(facts.kernels.types) if facts.kernels else set()
     here = {mount.type for mount in facts.mounts or ()}
-    here |= {each.filesystem_type or "" for each in facts.libraries.values()}
+    here |= {library.filesystem_type or "" for library in facts.libraries.values()}
     return sorted(types & here)
 
 
 def _lost(kernels: KernelsFacts, running: str, used: list[str]) -> Judgement:
     """The kernel that starts next; where only root can tell, the newest one is taken for it."""
-    starts = next((each for each in kernels.installed if each.release == kernels.default), None)
+    starts = next((facts for facts in kernels.installed if facts.release == kernels.default), None)
     upcoming = starts or kernels.installed[0]
     taken = "" if starts else f", taken for it since it is the newest ({kernels.unknown_default})"
     lost = [each for each in used if each not in upcoming.modules]
@@ -88,7 +88,7 @@ _WANTED = "a kernel with the modules of all file systems that are mounted"
 
 
 def _free(kernels: KernelsFacts, running: str, used: list[str]) -> Judgement:
-    this = next((each for each in kernels.installed if each.release == running), None)
+    this = next((facts for facts in kernels.installed if facts.release == running), None)
     made = [name for name in used if _is_made_for_one(this, name)]
     if not made:
         return idle(f"{', '.join(used)} of this kernel itself, or built for each kernel")

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, placed, unanswered
+from gridwright.doctor.check import (
+    Judgement,
+    NodeJudgement,
+    Topic,
+    idle,
+    judged,
+    placed,
+    unanswered,
+    unless_away,
+)
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
 from gridwright.doctor.observation import Observation
 from gridwright.filesystems.health import UNREACHED_TEXTS
@@ -66,7 +75,7 @@ def _missing(observation: Observation) -> Iterator[NodeJudgement]:
                 yield NodeJudgement((node,), replace(unreached, expected="a directory"), name)
             else:
                 why = _unmounted(observation, facts, name) or library.missing
-                by_place.setdefault((_filesystem(observation, name), why), []).append(name)
+                by_place.setdefault((observation.filesystem_of(name), why), []).append(name)
         for (_, why), names in by_place.items():
             paths = [facts.libraries[name].path for name in names]
             yield NodeJudgement((node,), _none_there(names, paths, why), " ".join(names))
@@ -77,15 +86,14 @@ def _unreached(observation: Observation, node: str, library: str, error: str) ->
     if error not in UNREACHED_TEXTS:
         return None
     found = f"library {library} ({observation.facts[node].libraries[library].path}): {error}"
-    if away := observation.away(node, _filesystem(observation, library)):
-        return unanswered(f"{found}: targets are away: {away}")
-    return judged(False, found, "", "see whether its servers are up and reached: mount, dmesg")
+    fault = judged(False, found, "", "see whether its servers are up and reached: mount, dmesg")
+    return unless_away(fault, observation.away(node, observation.filesystem_of(library)))
 
 
 def _unmounted(observation: Observation, facts: NodeFacts, library: str) -> str | None:
     """That the file system of a library is not mounted, where the directory is missing for that reason."""
     spec = observation.spec
-    name = _filesystem(observation, library)
+    name = observation.filesystem_of(library)
     if spec is None or name not in spec.filesystems or facts.mounts is None:
         return None
     filesystem = spec.filesystems[name]
@@ -95,12 +103,6 @@ def _unmounted(observation: Observation, facts: NodeFacts, library: str) -> str 
     if any(Path(filesystem.path).is_relative_to(point) for point in points if str(point) != "/"):
         return None
     return f"its file system is not mounted: nothing is mounted at {filesystem.path}"
-
-
-def _filesystem(observation: Observation, library: str) -> str:
-    """The file system of a library; the library itself where the spec does not tell."""
-    libraries = observation.spec.libraries if observation.spec else {}
-    return next((each.filesystem for name, each in libraries.items() if name == library), library)
 
 
 def _none_there(names: list[str], paths: list[str], why: str) -> Judgement:
@@ -149,7 +151,7 @@ def _suid(observation: Observation) -> Iterator[NodeJudgement]:
     expected = " and ".join(UNTRUSTED)
     for node, facts in observation.facts.items():
         for name, library in facts.libraries.items():
-            filesystem = _filesystem(observation, name)
+            filesystem = observation.filesystem_of(name)
             spec = observation.spec
             if spec is not None and filesystem in spec.filesystems and spec.filesystems[filesystem].suid:
                 continue

@@ -17,13 +17,13 @@ ERRORS_PART = 1e-4
 
 
 def _cards(facts: NodeFacts) -> list[InterfaceFacts]:
-    return [each for each in facts.interfaces or () if each.real and each.up]
+    return [interface for interface in facts.interfaces or () if interface.real and interface.up]
 
 
 def _speed(facts: NodeFacts) -> int | None:
     """Of all cards together, in bytes/s; None where one does not tell."""
-    speeds = [each.bytes_per_s for each in _cards(facts)]
-    known = [each for each in speeds if each is not None]
+    speeds = [card.bytes_per_s for card in _cards(facts)]
+    known = [speed for speed in speeds if speed is not None]
     return sum(known) if known and len(known) == len(speeds) else None
 
 
@@ -78,7 +78,7 @@ def _differs(observation: Observation) -> Iterator[NodeJudgement]:
 )
 def _mtu(observation: Observation) -> Iterator[NodeJudgement]:
     def mtu(facts: NodeFacts) -> str | None:
-        sizes = {each.mtu for each in facts.interfaces or () if each.default and each.mtu}
+        sizes = {interface.mtu for interface in facts.interfaces or () if interface.default and interface.mtu}
         return f"MTU {', '.join(map(str, sorted(sizes)))}" if sizes else None
 
     yield from odd_ones(observation, mtu)

@@ -75,7 +75,7 @@ def _down(observation: Observation) -> Iterator[NodeJudgement]:
     "scheduler-silent",
     "error",
     "the scheduler does not answer",
-    reason="No job can be handed in, and none that waits is started.",
+    reason="No job can be submitted, and none that waits is started.",
     source="scontrol(1), ping; slurmctld(8)",
     remedy="see whether slurmctld runs on the controller, and what its log says: systemctl status slurmctld",
     reads=(),
@@ -140,10 +140,10 @@ def odd_ones(observation: Observation, value: Callable[[NodeFacts], str | None])
             yield NodeJudgement((node,), unanswered("the node does not tell"))
     for members in groups.values():
         usual = Counter(members.values()).most_common(1)[0][0]
-        for node, each in members.items():
-            judgement = judged(each == usual, each, f"{usual}, as on most nodes")
+        for node, member in members.items():
+            judgement = judged(member == usual, member, f"{usual}, as on most nodes")
             yield NodeJudgement(
-                (node,), judgement if len(members) > 1 else idle(each, "the same on all nodes")
+                (node,), judgement if len(members) > 1 else idle(member, "the same on all nodes")
             )
 
 

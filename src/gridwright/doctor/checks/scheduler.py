@@ -48,17 +48,21 @@ def _state(observation: Observation) -> Iterator[NodeJudgement]:
     if observation.state_faults is None:
         yield NodeJudgement((), idle("the grid has no state directory that users share"))
         return
-    for each in observation.state_faults or ["all is root's"]:
+    for state_fault in observation.state_faults or ["all is root's"]:
         yield NodeJudgement(
-            (), judged(not observation.state_faults, each, "root's, mode 755, and parts of mode 1777")
+            (), judged(not observation.state_faults, state_fault, "root's, mode 755, and parts of mode 1777")
         )
 
 
 def _compared(observation: Observation, *, harmful: bool) -> Iterator[NodeJudgement]:
-    settings = [each for each in observation.scheduler_settings if each.harmful is harmful]
+    settings = [
+        scheduler_setting
+        for scheduler_setting in observation.scheduler_settings
+        if scheduler_setting.harmful is harmful
+    ]
     if not settings:
         yield NodeJudgement((), idle("no scheduler tells its settings"))
-    for each in settings:
-        found = f"{each.name} is {each.found}" + ("" if each.ok else f": {each.cost}")
-        recommended = f"{each.name} {each.recommended} ({each.source})"
-        yield NodeJudgement((), judged(each.ok, found, recommended, each.remedy))
+    for setting in settings:
+        found = f"{setting.name} is {setting.found}" + ("" if setting.ok else f": {setting.cost}")
+        recommended = f"{setting.name} {setting.recommended} ({setting.source})"
+        yield NodeJudgement((), judged(setting.ok, found, recommended, setting.remedy))

@@ -146,7 +146,7 @@ def _clients(observation: Observation, expected: str) -> Iterator[NodeJudgement]
             yield NodeJudgement((node,), Judgement(True, f"file system {name}: {words}", expected), name)
         for section, why in facts.unknown.items():
             name = section.removeprefix("health:")
-            if name == section or observation.spec is None or name not in observation.spec.filesystems:
+            if name == section:
                 continue
             text = f"file system {name}: {why}"
             looked_at = _can_be_looked_at(observation, node, name) and not why.startswith(CANNOT_LOOK)
@@ -157,8 +157,15 @@ def _clients(observation: Observation, expected: str) -> Iterator[NodeJudgement]
 def _can_be_looked_at(observation: Observation, node: str, filesystem: str) -> bool:
     """Whether a library of a shared file system answers: where none does, a check of its own says so."""
     spec = observation.spec
-    if spec is None or spec.filesystems[filesystem].is_node_local:
+    if spec is None:
+        there = [each for each in observation.facts[node].mounts or () if each.mount_point == filesystem]
+        return any(not each.hangs and not each.broken for each in there)
+    if filesystem not in spec.filesystems or spec.filesystems[filesystem].is_node_local:
         return False
-    found = observation.facts[node].libraries
-    names = [name for name, each in spec.libraries.items() if each.filesystem == filesystem and name in found]
-    return any(not found[name].hangs and found[name].missing is None for name in names)
+    libraries = observation.facts[node].libraries
+    names = [
+        name
+        for name, library in spec.libraries.items()
+        if library.filesystem == filesystem and name in libraries
+    ]
+    return any(not libraries[name].hangs and libraries[name].missing is None for name in names)

@@ -73,7 +73,7 @@ def _wrong(observation: Observation) -> Iterator[NodeJudgement]:
     source="adjtimex(2), STA_UNSYNC; chronyc(1), tracking",
     remedy="see which servers it asks and whether they answer: chronyc sources, timedatectl timesync-status",
 )
-def _kept(facts: NodeFacts) -> Judgement:
+def _synchronised(facts: NodeFacts) -> Judgement:
     clock = facts.clock
     if clock is None or not clock.keepers:
         return idle("no time service runs: see service-time-sync", "synchronised")

@@ -30,7 +30,7 @@ _SETUP = "gridwright setup (--check --diff shows what it would change)"
 _LOCAL = frozenset({"xfs", "ext4"})
 
 
-def settings_asked() -> dict[str, list[str]]:
+def requested_settings() -> dict[str, list[str]]:
     """The keys of the table, by kind, for the request to nodes."""
     asked: dict[str, list[str]] = {}
     for row in tuning_rows():
@@ -41,7 +41,7 @@ def settings_asked() -> dict[str, list[str]]:
     return {kind: sorted(set(keys)) for kind, keys in asked.items()}
 
 
-def commands_asked() -> dict[str, dict[str, list[str]]]:
+def requested_commands() -> dict[str, dict[str, list[str]]]:
     """The command for each key of the kinds that file systems bring, for the request to nodes."""
     kinds = brought_kinds()
     asked: dict[str, dict[str, list[str]]] = {}
@@ -101,7 +101,7 @@ def _answers(row: TuningRow, observation: Observation) -> Iterator[NodeJudgement
         if why_not is not None:
             yield NodeJudgement((node,), idle(why_not, expected))
             continue
-        for judgement in _JUDGES.get(row.kind, _asked)(row, value, facts, observation):
+        for judgement in _JUDGES.get(row.kind, _by_key)(row, value, facts, observation):
             remedy = _remedy(row, value)
             yield NodeJudgement(
                 (node,), Judgement(judgement.ok, judgement.found, expected, judgement.applies, remedy)
@@ -155,17 +155,17 @@ def _why_not(row: TuningRow, facts: NodeFacts, observation: Observation) -> str 
 
 def _older(kernel: str, release: str) -> bool:
     """Whether a kernel is older than a release such as `Linux 5.0`; other releases say nothing of it."""
-    found = re.fullmatch(r"Linux (\d+)\.(\d+)", release)
+    match = re.fullmatch(r"Linux (\d+)\.(\d+)", release)
     running = re.match(r"(\d+)\.(\d+)", kernel)
-    if not found or not running:
+    if not match or not running:
         return False
-    return (int(running[1]), int(running[2])) < (int(found[1]), int(found[2]))
+    return (int(running[1]), int(running[2])) < (int(match[1]), int(match[2]))
 
 
 Judge = Callable[[TuningRow, Value, NodeFacts, Observation], Iterator[Judgement]]
 
 
-def _asked(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
+def _by_key(row: TuningRow, value: Value, facts: NodeFacts, observation: Observation) -> Iterator[Judgement]:
     """A setting that the node looked up by its key."""
     settings = facts.settings.get(row.kind)
     if settings is None:
@@ -249,7 +249,7 @@ def _service(row: TuningRow, value: Value, facts: NodeFacts, observation: Observ
     elif row.key == "host-name":
         yield _host_name(facts, observation)
     else:
-        yield from _asked(row, value, facts, observation)
+        yield from _by_key(row, value, facts, observation)
 
 
 def _time_sync(facts: NodeFacts) -> Judgement:
@@ -270,7 +270,7 @@ def _host_name(facts: NodeFacts, observation: Observation) -> Judgement:
     )
     if not observation.several:
         return idle(f"{found}; no other node asks for it")
-    reached = [each for each in facts.names.addresses if not each.startswith(("127.", "::1"))]
+    reached = [address for address in facts.names.addresses if not address.startswith(("127.", "::1"))]
     return judged(bool(reached), found, "")
 
 

@@ -46,7 +46,7 @@ from typing import Any, cast
 import psutil
 
 from gridwright import __version__
-from gridwright.bounded import Hangs, Looker, look, look_at_all
+from gridwright.bounded import Hangs, Looker, call_bounded, look_at_all
 from gridwright.commands import CommandError, run_here
 from gridwright.doctor.facts import commands, health, kernels, libraries, mounted
 from gridwright.doctor.facts.node_facts import (
@@ -66,6 +66,7 @@ from gridwright.doctor.facts.node_facts import (
     Trouble,
 )
 from gridwright.doctor.messages import FactsRequest
+from gridwright.filesystems.health import LATE_S
 from gridwright.kernel_files import number_of, text_of
 from gridwright.machine import physical_cores
 from gridwright.messages import MessageError, decode, encode
@@ -186,15 +187,15 @@ def kernel_log() -> dict[str, Trouble]:
 
 def digest(lines: Iterable[str]) -> dict[str, Trouble]:
     """Count the kinds of trouble; only text of the kernel counts, not what a process wrote into its log."""
-    found: dict[str, Trouble] = {}
+    troubles: dict[str, Trouble] = {}
     for line in lines:
         if _OF_FILES.search(line):
             continue
         for kind, pattern in TROUBLE.items():
             if pattern.search(line):
-                before = found[kind].count if kind in found else 0
-                found[kind] = Trouble(before + 1, line[:200])
-    return found
+                before = troubles[kind].count if kind in troubles else 0
+                troubles[kind] = Trouble(before + 1, line[:200])
+    return troubles
 
 
 def _records() -> Iterator[str]:
@@ -288,8 +289,8 @@ def _array(path: Path) -> ArrayFacts:
 
 def _first_number(text: str | None) -> int | None:
     """Out of `4`, or `4 (3)` while its shape changes."""
-    found = re.match(r"\d+", text or "")
-    return int(found[0]) if found else None
+    match = re.match(r"\d+", text or "")
+    return int(match[0]) if match else None
 
 
 _CPUS = Path("/sys/devices/system/cpu")
@@ -487,8 +488,6 @@ def mount_points(text: str) -> list[str]:
 
 LOOK_S = 4.0
 """How long a file system may take to answer before it counts as hanging."""
-HEALTH_S = 12.0
-"""How long a file system may take to tell how it is: servers are slower than disks."""
 
 
 _SECTIONS: Mapping[str, Looker] = {
@@ -518,14 +517,14 @@ _LEFT = "left:"
 def gather(request: FactsRequest) -> NodeFacts:
     """Look at this node, and at what is asked for.
 
-    Takes LOOK_S where something hangs, and HEALTH_S where a file system of the spec does.
+    Takes LOOK_S where something hangs, and HEALTH_S and LATE_S where a file system of the spec does.
     """
     try:
-        mounts = look(mounted.mounted, LOOK_S)
+        mounts = call_bounded(mounted.mounted, LOOK_S)
     except (Hangs, OSError):
         mounts = []
     lookers = _lookers(request, mounts)
-    longer = {_HEALTH + name: HEALTH_S for name in request.filesystems}
+    longer = {_HEALTH + name: health.HEALTH_S + LATE_S for name in request.filesystems}
     seen = look_at_all(lookers, LOOK_S, longer)
     views = _of_kind(seen, _HEALTH)
     return NodeFacts(
@@ -536,12 +535,12 @@ def gather(request: FactsRequest) -> NodeFacts:
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         libraries={name: _library(path, name, seen) for name, path in request.libraries.items()},
         mounts=[_mount(mount, seen[_MOUNT + mount.mount_point]) for mount in mounts]
-        if _is_wanted(request, "mounts")
+        if _is_requested(request, "mounts")
         else None,
-        tuned=tuned() if _is_wanted(request, "tuned") else None,
+        tuned=tuned() if _is_requested(request, "tuned") else None,
         settings=_of_kind(seen, _SETTING),
-        health={name: each.findings for name, each in views.items()},
-        targets_away={name: each.away for name, each in views.items() if each.away is not None},
+        health={name: view.findings for name, view in views.items()},
+        targets_away={name: view.away for name, view in views.items() if view.away is not None},
         unknown={
             name: _why(each)
             for name, each in seen.items()
@@ -551,24 +550,24 @@ def gather(request: FactsRequest) -> NodeFacts:
     )
 
 
-def _is_wanted(request: FactsRequest, section: str) -> bool:
+def _is_requested(request: FactsRequest, section: str) -> bool:
     return request.sections is None or section in request.sections
 
 
 def _lookers(request: FactsRequest, mounts: Iterable[MountFacts]) -> dict[str, Looker]:
     """What to look at, each with its name."""
-    lookers = {name: each for name, each in _SECTIONS.items() if _is_wanted(request, name)}
+    lookers = {name: section for name, section in _SECTIONS.items() if _is_requested(request, name)}
     for name, path in request.libraries.items():
         lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
         lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
         lookers[_LEFT + name] = partial(libraries.remove_left, Path(path))
-    for mount in mounts if _is_wanted(request, "mounts") else ():
+    for mount in mounts if _is_requested(request, "mounts") else ():
         lookers[_MOUNT + mount.mount_point] = partial(mounted.with_usage, mount)
     for kind, keys in request.settings.items():
         if kind in _SETTINGS:
             lookers[_SETTING + kind] = partial(values, _SETTINGS[kind], keys)
-    for kind, asked in request.commands.items():
-        lookers[_SETTING + kind] = partial(_printed, asked)
+    for kind, command in request.commands.items():
+        lookers[_SETTING + kind] = partial(_printed, command)
     for name, described in request.filesystems.items():
         lookers[_HEALTH + name] = partial(health.health, described)
     return lookers

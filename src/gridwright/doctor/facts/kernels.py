@@ -46,9 +46,11 @@ def next_kernel(root: Path) -> tuple[str | None, str]:
 
 
 def _environment(root: Path) -> dict[str, str]:
-    for each in _ENVIRONMENTS:
-        if (root / each).exists():
-            return dict(re.findall(r"^(\w+)=(.*)$", (root / each).read_text(errors="replace"), re.MULTILINE))
+    for environment in _ENVIRONMENTS:
+        if (root / environment).exists():
+            return dict(
+                re.findall(r"^(\w+)=(.*)$", (root / environment).read_text(errors="replace"), re.MULTILINE)
+            )
     return {}
 
 
@@ -68,7 +70,7 @@ def _by_entries(directory: Path, environment: dict[str, str]) -> tuple[str | Non
 def _by_menu(text: str, environment: dict[str, str]) -> tuple[str | None, str]:
     """The entry that the menu has for its default: names or numbers, with > between those of its menus."""
     defaults: list[str] = re.findall(r"^\s*set default=\"(.*)\"", text, re.MULTILINE)
-    chosen = next((each for each in reversed(defaults) if each != "${next_entry}"), "0")
+    chosen = next((default for default in reversed(defaults) if default != "${next_entry}"), "0")
     if chosen == "${saved_entry}":
         chosen = environment.get("saved_entry") or "0"
     chosen = environment.get("next_entry") or chosen
@@ -86,10 +88,10 @@ def _by_menu(text: str, environment: dict[str, str]) -> tuple[str | None, str]:
 
 
 def _named(entries: list[_Entry], name: str) -> _Entry | None:
-    found = next((each for each in entries if name in each.titles), None)
-    if found is None and name.isdecimal() and int(name) < len(entries):
+    entry = next((each for each in entries if name in each.titles), None)
+    if entry is None and name.isdecimal() and int(name) < len(entries):
         return entries[int(name)]
-    return found
+    return entry
 
 
 def _entries(text: str) -> list[_Entry]:
@@ -226,7 +228,7 @@ def _free_of_dnf(conf: Iterable[str], root: Path) -> list[str]:
     for text in conf:
         for value in re.findall(r"^\s*exclude(?:pkgs)?\s*=((?:.*)(?:\n[ \t]+\S.*)*)", text, re.MULTILINE):
             left_out += re.findall(r"[^\s,]+", value)
-    locks = "\n".join(text_of(root / each) or "" for each in _LOCKS)
+    locks = "\n".join(text_of(root / lock) or "" for lock in _LOCKS)
     # Lines are NAME-EPOCH:VERSION-RELEASE.ARCH; those with ! leave a version out, and hold nothing.
     locked = re.findall(r"^(kernel(?:-core)?)-\d+:", locks, re.MULTILINE)
     return [

@@ -27,7 +27,7 @@ def mounted() -> list[MountFacts]:
 
 def data_mounts(lines: Iterable[str]) -> list[MountFacts]:
     """Out of lines of /proc/self/mountinfo (proc(5)): the first mount of each device, in order."""
-    found: dict[str, MountFacts] = {}
+    facts: dict[str, MountFacts] = {}
     for line in lines:
         words = line.split()
         if "-" not in words[6:]:
@@ -37,10 +37,10 @@ def data_mounts(lines: Iterable[str]) -> list[MountFacts]:
         if not _holds_data(kind, source) or (kind == "tmpfs" and point.startswith(_KERNELS_OWN)):
             continue
         shown = ",".join(sorted({*words[5].split(","), *options.split(",")} - {""}))
-        found.setdefault(
+        facts.setdefault(
             words[2], MountFacts(point, unescaped(source), kind, shown, local=not is_served(kind))
         )
-    return list(found.values())[:_MOST]
+    return list(facts.values())[:_MOST]
 
 
 def _holds_data(kind: str, source: str) -> bool:

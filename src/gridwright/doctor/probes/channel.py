@@ -64,7 +64,7 @@ class Channel:
     def ask(self, order: TrialOrder) -> bool | float | str | dict[str, int]:
         """Give an order and have its answer. Raises NoAnswer and Refused."""
         self.tell(order)
-        return self.told()
+        return self.order_result()
 
     def tell(self, order: TrialOrder) -> None:
         """Give an order; `told` has its answer. Raises NoAnswer."""
@@ -75,7 +75,7 @@ class Channel:
         except OSError as error:
             raise NoAnswer(self._last_words()) from error
 
-    def told(self) -> bool | float | str | dict[str, int]:
+    def order_result(self) -> bool | float | str | dict[str, int]:
         """The answer to an order. Raises NoAnswer and Refused."""
         answer = self._answer(ORDER_S)
         if isinstance(answer, OrderRefused):

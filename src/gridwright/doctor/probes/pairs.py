@@ -128,7 +128,7 @@ def _append(one: Channel, two: Channel) -> str | None:
     for who, node in (("one", one), ("two", two)):
         node.tell(Append("appended", who, RECORDS))
     for node in (one, two):
-        node.told()
+        node.order_result()
     found = one.ask(Count("appended"))
     if not isinstance(found, dict):
         raise Refused("the records cannot be counted")

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
+from gridwright.filesystems.capabilities import CloudFindings, Degradation, Offers
 from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
 from gridwright.filesystems.lustre_client.client import LustreClientKind
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
+    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec
 
 
-class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
+class FsxLustreKind(
+    LustreClientKind[FsxLustreFileSystem],
+    CloudFindings[FsxLustreFileSystem],
+    Degradation[FsxLustreFileSystem],
+    Offers,
+):
     """FSx for Lustre: the service makes it, and tells then what nodes mount."""
 
     spec_model = FsxLustreFileSystem
@@ -97,7 +103,7 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
 
     def without(
         self, filesystem: FsxLustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
-    ) -> Remains:
+    ) -> DegradedRates:
         """What is left of it until they are back."""
         from gridwright.filesystems.fsx_lustre.loss import without
 
@@ -121,9 +127,11 @@ class FsxLustreKind(LustreClientKind[FsxLustreFileSystem]):
 
         return fsx_offers(on_sale.catalog, on_sale.region)
 
-    def managed_lustre(self, filesystem: FsxLustreFileSystem) -> FsxLustreFileSystem:
+    def requests(self, filesystem: FsxLustreFileSystem) -> Mapping[type, object]:
         """The file system as AWS makes it."""
-        return filesystem
+        from gridwright.filesystems.provided import ManagedLustre, request
+
+        return request(ManagedLustre, filesystem)
 
 
 KIND = FsxLustreKind()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
-from gridwright.filesystems.loss import DeadPart, PartGroup, Remains, files_touched
+from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup, affected_files_part
 from gridwright.filesystems.resources import Contribution
 
 
@@ -14,7 +14,9 @@ def parts(contribution: Contribution) -> Sequence[PartGroup]:
     return (PartGroup("ost", "target", contribution.targets),) if contribution.targets else ()
 
 
-def without(filesystem: FsxLustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]) -> Remains:
+def without(
+    filesystem: FsxLustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
+) -> DegradedRates:
     """What is left until the service has replaced the file server; files of a scratch do not come back."""
     gone, targets = len({each.number for each in dead}), contribution.targets
     durable = contribution.outlives_server
@@ -23,9 +25,9 @@ def without(filesystem: FsxLustreFileSystem, contribution: Contribution, dead: S
         if durable
         else f"a {filesystem.deployment} keeps one copy: files with a stripe there are lost"
     )
-    return Remains(
+    return DegradedRates(
         1 - gone / targets,
         "unavailable" if durable else "lost",
-        files_touched(targets, contribution.stripes, gone),
+        affected_files_part(targets, contribution.stripes, gone),
         f"{gone} of {targets} targets gone: {words}",
     )

@@ -59,8 +59,8 @@ def health(run: Run, path: str, root: Path = _ROOT) -> Health:
             findings=[Finding("error", "filesystem-not-mounted", text, f"mount {path}")],
         )
     findings = [*_mount_findings(under, root)]
-    for each in under.arrays:
-        findings += array_findings(each)
+    for array in under.arrays:
+        findings += array_findings(array)
     findings += _disk_findings(under.disks)
     findings += _geometry_findings(under)
     space = read_free_space(run, under.mount.point)
@@ -98,16 +98,16 @@ def _mount_findings(under: Below, root: Path) -> Iterator[Finding]:
 
 
 def _disk_findings(disks: Sequence[Disk]) -> Iterator[Finding]:
-    for each in disks:
-        if not each.is_well:
+    for disk in disks:
+        if not disk.is_well:
             yield Finding(
                 "error",
                 "disk-bad",
-                f"{each.name} ({each.model or 'no model'}) is {each.state}: its driver has given it up",
+                f"{disk.name} ({disk.model or 'no model'}) is {disk.state}: its driver has given it up",
                 "See dmesg; replace it, or stop and start the machine for another one",
             )
-        elif each.is_read_only:
-            yield Finding("error", "disk-bad", f"{each.name} cannot be written to", "See dmesg; replace it")
+        elif disk.is_read_only:
+            yield Finding("error", "disk-bad", f"{disk.name} cannot be written to", "See dmesg; replace it")
 
 
 def _geometry_findings(under: Below) -> Iterator[Finding]:
@@ -137,18 +137,18 @@ def _targets(under: Below) -> list[TargetHealth]:
     states = {name: state for array in under.arrays for name, state in array.members}
     return [
         TargetHealth(
-            name=each.name,
+            name=disk.name,
             server="",
-            up=each.is_well and not each.is_read_only and "faulty" not in states.get(each.name, ""),
-            state=states.get(each.name) or each.state or "present",
-            capacity_bytes=each.size_bytes or None,
+            up=disk.is_well and not disk.is_read_only and "faulty" not in states.get(disk.name, ""),
+            state=states.get(disk.name) or disk.state or "present",
+            capacity_bytes=disk.size_bytes or None,
         )
-        for each in under.disks
+        for disk in under.disks
     ]
 
 
 def _condition(findings: Sequence[Finding]) -> Condition:
-    levels = {each.level for each in findings}
+    levels = {finding.level for finding in findings}
     if "error" in levels:
         return Condition.BROKEN
     return Condition.DEGRADED if "warning" in levels else Condition.HEALTHY

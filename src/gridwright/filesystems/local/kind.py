@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
+from gridwright.filesystems.capabilities import LabServices, NodeDisks
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.scratch_array import ScratchArray
@@ -25,12 +24,11 @@ _MEMORY = ("/dev/shm", "/run")  # noqa: S108 - named to warn of them
 _EMPTIED = ("/tmp", "/var/tmp")  # noqa: S108 - named to warn of them
 
 
-class LocalKind(FileSystemKind[LocalFileSystem]):
+class LocalKind(FileSystemKind[LocalFileSystem], LabServices[LocalFileSystem], NodeDisks[LocalFileSystem]):
     """Disks of the node itself; any file system of the kernel may be on them."""
 
     spec_model = LocalFileSystem
     title = "disks of each node"
-    can_be_in_a_lab = True
 
     def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """What disks of nodes never have."""
@@ -94,12 +92,6 @@ class LocalKind(FileSystemKind[LocalFileSystem]):
         from gridwright.filesystems.local.health import health
 
         return health(run, mount_point)
-
-    def counters(self, filesystem: LocalFileSystem, run: Run, mount_point: str) -> ReadCounts:
-        """Of the device that is mounted, read on this machine: an array, and not the disks below it."""
-        from gridwright.filesystems.diskstats import read_counts_below
-
-        return partial(read_counts_below, mount_point)
 
 
 KIND = LocalKind()

@@ -68,7 +68,7 @@ def array(root: Path, name: str) -> Array:
         text_of(here / "array_state") or "",
         number_of(here / "degraded"),
         text_of(here / "sync_action"),
-        tuple((each.removeprefix("dev-"), text_of(here / each / "state") or "") for each in members),
+        tuple((member.removeprefix("dev-"), text_of(here / member / "state") or "") for member in members),
     )
 
 

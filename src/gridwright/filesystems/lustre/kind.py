@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
+from gridwright.filesystems.capabilities import Changelogs, CloudFindings, Degradation, LazyLoad, Offers
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.client import LustreClientKind
 from gridwright.filesystems.lustre_client.fields import NOBODY, NOT_SQUASHED
@@ -19,7 +20,7 @@ from gridwright.yamltext.fields import FieldError
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Run
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
+    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.offers import Offer, OnSale
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
 _ON_CREDITS = re.compile(r"t[0-9]")
 
 
-class LustreKind(LustreClientKind[LustreFileSystem]):
+class LustreKind(
+    LustreClientKind[LustreFileSystem],
+    Changelogs[LustreFileSystem],
+    CloudFindings[LustreFileSystem],
+    Degradation[LustreFileSystem],
+    LazyLoad[LustreFileSystem],
+    Offers,
+):
     """Lustre with a source that nodes mount, or with servers that are described."""
 
     spec_model = LustreFileSystem
@@ -103,7 +111,7 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
 
     def without(
         self, filesystem: LustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
-    ) -> Remains:
+    ) -> DegradedRates:
         """What is left of it until they are back."""
         from gridwright.filesystems.lustre.loss import without
 
@@ -158,9 +166,11 @@ class LustreKind(LustreClientKind[LustreFileSystem]):
         """Of one that is there already."""
         return filesystem.source
 
-    def lustre_servers(self, filesystem: LustreFileSystem) -> LustreFileSystem | None:
-        """Those of one that is not there yet."""
-        return filesystem if filesystem.is_built else None
+    def requests(self, filesystem: LustreFileSystem) -> Mapping[type, object]:
+        """Servers of one that does not exist yet."""
+        from gridwright.filesystems.provided import LustreServers, request
+
+        return request(LustreServers, filesystem) if filesystem.is_built else {}
 
     def servers_elsewhere(self, filesystem: LustreFileSystem) -> Iterator[ServerPorts]:
         """Those of one that is there; its source names the management server alone, so any may answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridwright.filesystems.loss import DeadPart, Fate, PartGroup, Remains, files_touched
+from gridwright.filesystems.loss import DeadPart, DegradedRates, Fate, PartGroup, affected_files_part
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.resources import Contribution
 from gridwright.spec.storage import INSTANCE_STORE, Servers
@@ -18,7 +18,9 @@ def parts(filesystem: LustreFileSystem, contribution: Contribution) -> Sequence[
     return groups
 
 
-def without(filesystem: LustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]) -> Remains:
+def without(
+    filesystem: LustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
+) -> DegradedRates:
     """What is left until something is mended.
 
     A spec describes no pair of servers that share disks, so no other server serves the targets of a dead one.
@@ -29,7 +31,7 @@ def without(filesystem: LustreFileSystem, contribution: Contribution, dead: Sequ
     targets = contribution.targets
     gone = disks | _targets_of(oss, filesystem, targets)
     left = 1 - len(gone) / targets if targets else float(not oss)
-    touched = files_touched(targets, contribution.stripes, len(gone)) if gone else 0.0
+    touched = affected_files_part(targets, contribution.stripes, len(gone)) if gone else 0.0
     fates: list[Fate] = []
     words: list[str] = []
     if gone:
@@ -49,7 +51,7 @@ def without(filesystem: LustreFileSystem, contribution: Contribution, dead: Sequ
     if mgs or (filesystem.mgs is None and 1 in mds):
         words.append("no node can mount it anew while its management server is dead")
     fate: Fate = "lost" if "lost" in fates else "unavailable" if fates else "kept"
-    return Remains(left, fate, touched, "; ".join(words))
+    return DegradedRates(left, fate, touched, "; ".join(words))
 
 
 def _numbers(dead: Sequence[DeadPart], role: str) -> set[int]:

@@ -52,7 +52,7 @@ class ChangelogUserAtMdt:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptChangelog:
+class RetainedChangelog:
     """The changelog of one MDT."""
 
     target: str
@@ -65,20 +65,20 @@ class KeptChangelog:
         return max(0, self.index - user.index)
 
 
-def wanted(name: str) -> tuple[str, str]:
+def parameter_names(name: str) -> tuple[str, str]:
     """The parameters that tell of the changelogs of file system `name`."""
     return f"mdd.{name}-MDT*.changelog_users", f"mdd.{name}-MDT*.changelog_size"
 
 
-def read_changelogs(run: Run, name: str) -> list[KeptChangelog]:
+def read_changelogs(run: Run, name: str) -> list[RetainedChangelog]:
     """The changelogs of MDTs on this node; none where it serves none.
 
     Takes root. Raises GridwrightError (status ENVIRONMENT) where lctl is not there or does not answer.
     """
-    return parse_changelogs(read_parameters(run, wanted(name)))
+    return parse_changelogs(read_parameters(run, parameter_names(name)))
 
 
-def parse_changelogs(told: Parameters) -> list[KeptChangelog]:
+def parse_changelogs(told: Parameters) -> list[RetainedChangelog]:
     """The changelogs out of what was read."""
     found = []
     for name, text in told.values.items():
@@ -90,11 +90,11 @@ def parse_changelogs(told: Parameters) -> list[KeptChangelog]:
             for number, own, at, idle in _USER.findall(text)
         ]
         size = told.number(f"mdd.{device[1]}.changelog_size")
-        found.append(KeptChangelog(device[1], int(index[1]), size, users))
+        found.append(RetainedChangelog(device[1], int(index[1]), size, users))
     return sorted(found, key=lambda each: each.target)
 
 
-def kept_findings(changelogs: Sequence[KeptChangelog], names: Collection[str]) -> Iterator[Finding]:
+def retention_findings(changelogs: Sequence[RetainedChangelog], names: Collection[str]) -> Iterator[Finding]:
     """What keeps records on metadata servers, or keeps changes from exports.
 
     `names` are those that repositories of the grid are registered under.
@@ -114,7 +114,7 @@ def kept_findings(changelogs: Sequence[KeptChangelog], names: Collection[str]) -
             yield from _of_user(changelog, user, is_ours=user.name in names)
 
 
-def _of_user(changelog: KeptChangelog, user: ChangelogUserAtMdt, *, is_ours: bool) -> Iterator[Finding]:
+def _of_user(changelog: RetainedChangelog, user: ChangelogUserAtMdt, *, is_ours: bool) -> Iterator[Finding]:
     behind = changelog.behind(user)
     size = f"; the log takes {changelog.size_bytes / 1e6:.0f} MB" if changelog.size_bytes else ""
     kept = f"{changelog.target} keeps {behind} records for {user.full_name}, idle for {user.idle_s} s{size}"

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from gridwright.errors import Finding
+from gridwright.filesystems.capabilities import ClientSettings, Layouts, TargetReports
 from gridwright.filesystems.kind import FileSystemKind, M
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gridwright.filesystems.allocation import TargetSpace
-    from gridwright.filesystems.counters import ReadCounts
+    from gridwright.filesystems.desired_layout import DesiredLayout
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.layout import FileLayout, LayoutProblem
-    from gridwright.filesystems.layout_wish import LayoutWish
     from gridwright.filesystems.library_layouts import LibraryLayouts
     from gridwright.filesystems.moving import FileMover
-    from gridwright.filesystems.reading import FigureSource
     from gridwright.filesystems.tuning_kind import TuningKind
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
 
 
-class LustreClientKind(FileSystemKind[M]):
+class LustreClientKind(FileSystemKind[M], ClientSettings[M], Layouts[M], TargetReports):
     """A kind whose nodes are clients of Lustre."""
 
     kernel_types = ("lustre",)
@@ -80,22 +76,6 @@ class LustreClientKind(FileSystemKind[M]):
 
         return health(run, mount_point, self.source(filesystem))
 
-    def counters(self, filesystem: M, run: Run, mount_point: str) -> ReadCounts:
-        """By target, as the client counts them; takes root."""
-        return self.mount_counters(run, mount_point)
-
-    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
-        """By target, as the client counts them; takes root."""
-        from gridwright.filesystems.lustre_client.watcher import WATCHER
-
-        return WATCHER.mount_counters(run, mount_point, root)
-
-    def server_figures(self, run: Run, root: Path) -> Mapping[str, FigureSource]:
-        """Of its targets on a server, and of connections to them on a client; takes root."""
-        from gridwright.filesystems.lustre_client.watcher import WATCHER
-
-        return WATCHER.server_figures(run, root)
-
     def no_space(self, run: Run, mount_point: str, path: str) -> str | None:
         """The full targets that the file lies on."""
         from gridwright.filesystems.lustre_client.no_space import no_space
@@ -107,14 +87,6 @@ class LustreClientKind(FileSystemKind[M]):
         from gridwright.filesystems.lustre_client.health import unreached
 
         return unreached(run, mount_point)
-
-    def server_counters(self, filesystem: M, run: Run) -> ReadCounts:
-        """By target of the server; takes root. All that it serves, where the spec names no source."""
-        from gridwright.filesystems.lustre_client.counters import read_target_counters
-        from gridwright.filesystems.lustre_client.mounts import file_system_name
-
-        name = file_system_name(self.source(filesystem) or "") or "*"
-        return partial(read_target_counters, run, name)
 
     def layout(self, filesystem: M | None, run: Run, path: str) -> FileLayout:
         """As the metadata server tells it."""
@@ -134,11 +106,11 @@ class LustreClientKind(FileSystemKind[M]):
 
         return target_space(run, mount_point)
 
-    def told_target_space(self, text: str, where: str) -> Mapping[str, Sequence[TargetSpace]]:
+    def printed_target_space(self, text: str, where: str) -> Mapping[str, Sequence[TargetSpace]]:
         """Out of what `lfs df` printed."""
-        from gridwright.filesystems.lustre_client.lfs_df import told_space
+        from gridwright.filesystems.lustre_client.lfs_df import parse_target_space
 
-        return told_space(text, where)
+        return parse_target_space(text, where)
 
     def layout_problems(self, layout: FileLayout) -> Sequence[LayoutProblem]:
         """What `lfs setstripe` would refuse, or quietly change."""
@@ -159,7 +131,7 @@ class LustreClientKind(FileSystemKind[M]):
 
         return LustreMover(run, file_system_name(self.source(filesystem) or ""))
 
-    def advised_layout(self, filesystem: M) -> FileLayout:
+    def default_layout(self, filesystem: M) -> FileLayout:
         """Small files on one target, large ones on all."""
         from gridwright.filesystems.lustre_client.layout_command import ADVISED
 
@@ -171,7 +143,7 @@ class LustreClientKind(FileSystemKind[M]):
 
         return library_layouts(run, directory)
 
-    def library_findings(self, filesystem: M, run: Run, directory: str, wish: LayoutWish) -> list[Finding]:
+    def library_findings(self, filesystem: M, run: Run, directory: str, wish: DesiredLayout) -> list[Finding]:
         """What a scan of its layouts shows."""
         from gridwright.filesystems.lustre_client.library_findings import library_findings
 

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.lustre_client.parameters import Parameters, read_parameters
@@ -23,13 +26,23 @@ PASSING = frozenset({"NEW", "CONNECTING", "RECOVER", "REPLAY_WAIT", "EVICTED"})
 RECOVERING = frozenset({"REPLAY", "REPLAY_LOCKS", "REPLAY_WAIT", "RECOVER"})
 SILENT_S = 5
 """The least time-out of a request (at_min): a server that works has answered something by then."""
+EVICTED, SWITCHED = "EVICTED", "SWITCHED"
+"""In a history: the server gave up this client, or an administrator switched the target off and on here."""
 LOOKS_S = (0.5, 1.5, 3.0)
-"""Pauses between looks at reads and writes that wait; together SILENT_S."""
+"""Pauses between looks at requests that wait; together SILENT_S."""
 SETTLE_S = 2.0
 """A connection to a server that is there stands in less than this."""
 _DEVICE = re.compile(
     r"(?:osc|mdc)\.(?P<device>(?P<target>[^.]+-(?P<kind>OST|MDT)[0-9a-f]{4})-(?:osc|mdc)-(?!MDT)[^.]+)\."
 )
+_KERNEL_LOG = re.compile(
+    r"setting import (?P<off>\S+)_UUID INACTIVE by administrator request"
+    r"|(?P<device>\S+): This client was evicted by (?P<target>[^\s;,]+)"
+)
+"""ptlrpc_set_import_active() and ptlrpc_import_recovery_state_machine() of lustre/ptlrpc."""
+_IN_FLIGHT = r"^\s*inflight:\s*(\d{1,9})\s*$"
+_IDLE = r"^\s*idle:\s*(\d{1,9}) sec"
+_TRANSFERS = re.compile(r"^(?:read|write) RPCs in flight:\s*(\d{1,9})$", re.MULTILINE)
 _HISTORY = re.compile(r"-\s*\[\s*(\d{1,12}),\s*([A-Z_]+)\s*\]")
 
 
@@ -54,12 +67,12 @@ class LustreConnection:
     """Seconds since 1970 and state, the last 16."""
     waiting: int = 0
     """Requests on the way to it."""
-    unanswered_s: int = 0
+    unanswered_s: float = 0.0
     """Seconds since its last reply, whether it was asked for anything or not."""
     timeouts: int = 0
     """Requests that have timed out since the mount."""
     stalled_s: float = 0.0
-    """For how long reads or writes were seen on the way to it while none came back."""
+    """For how long requests, or reads and writes alone, were seen on the way to it while none came back."""
 
     @property
     def is_up(self) -> bool:
@@ -67,14 +80,17 @@ class LustreConnection:
         return self.active and self.state in CONNECTED
 
     @property
+    def seems_silent(self) -> bool:
+        """Whether one reading looks like silence, as it does where an idle target was asked a moment ago."""
+        return self.is_up and self.waiting > 0 and self.unanswered_s >= SILENT_S
+
+    @property
     def is_silent(self) -> bool:
         """Whether requests wait at it and nothing comes back, though it counts as connected.
 
-        A client changes the state only at its first time-out, 8 to 25 s after a server fell silent. A ping or
-        a question for space that is answered sets back the time since the last reply, though reads and writes
-        wait.
+        A client changes the state only at its first time-out, 8 to 25 s after a server fell silent.
         """
-        return self.is_up and self.waiting > 0 and max(self.unanswered_s, self.stalled_s) >= SILENT_S
+        return self.is_up and self.stalled_s >= SILENT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +105,7 @@ class Connected:
     """NID and state of connections to management servers."""
 
 
-def wanted(name: str) -> tuple[str, ...]:
+def parameter_names(name: str) -> tuple[str, ...]:
     """The parameters that tell of the connections of file system `name`."""
     # [!M] leaves out the MDT's own connections (-osc-MDT0000) on a node that is a server, too.
     devices = (f"osc.{name}-OST*-osc-[!M]*", f"mdc.{name}-MDT*-mdc-[!M]*")
@@ -107,60 +123,120 @@ def read_connections(run: Run, name: str, pause: Callable[[float], None]) -> Con
 
     Takes root. Raises GridwrightError (status ENVIRONMENT) where lctl is not there or does not answer.
     """
-    found = parse_connections(read_parameters(run, wanted(name)), name)
+    found = parse_connections(read_parameters(run, parameter_names(name)), name)
     if any(each.active and each.state in PASSING for each in found.connections):
         pause(SETTLE_S)
-        found = parse_connections(read_parameters(run, wanted(name)), name)
+        found = parse_connections(read_parameters(run, parameter_names(name)), name)
     return found
 
 
-def with_stalled(run: Run, connected: Connected, pause: Callable[[float], None]) -> Connected:
-    """The same with how long reads and writes wait at OSTs where none of them ends, SILENT_S at most.
+def with_stalled(
+    run: Run,
+    connected: Connected,
+    pause: Callable[[float], None],
+    untold: Collection[str] = (),
+    clock: Callable[[], float] = time.monotonic,
+) -> Connected:
+    """The same with how long requests wait at targets where none of them ends, SILENT_S at most.
 
-    Returns at once where no request is on the way, and as soon as each OST has answered one.
+    Looks at those that requests were on the way to, and at the `untold`: targets that were asked for their
+    space, and have not told it. A ping or such a question that is answered sets back the time since the last
+    reply, though reads and writes wait: these count for themselves. Returns as soon as each has answered.
     Raises GridwrightError (status ENVIRONMENT) where lctl does not answer.
     """
-    stalled = {
-        each.device: 0.0
+    looked_at = {
+        each.device: each
         for each in connected.connections
-        if each.kind == "OST" and each.is_up and each.waiting and not each.is_silent
+        if each.is_up and (each.waiting or each.target in untold)
     }
-    before = _transfers(run, stalled)
+    stalled = dict.fromkeys(looked_at, 0.0)
+    before, began = _on_the_way(run, looked_at.values()), clock()
     for seconds in LOOKS_S:
-        if not any(on_the_way for on_the_way, _ in before.values()):
+        if not before:
             break
         pause(seconds)
-        now = _transfers(run, before)
+        elapsed = int(clock() - began)
+        now = _on_the_way(run, [looked_at[device] for device in {device for device, _ in before}])
         before = {
-            device: now[device]
-            for device, (on_the_way, ended) in before.items()
-            if on_the_way and device in now and now[device][0] and now[device][1] == ended
+            of: waits
+            for of, waits in now.items()
+            if of in before and waits.ended == before[of].ended and waits.since_s >= elapsed
         }
-        stalled |= {device: stalled[device] + seconds for device in before}
+        for device in {device for device, _ in before}:
+            stalled[device] += seconds
+
+    def seen(each: LustreConnection) -> LustreConnection:
+        requests = before.get((each.device, "requests"))
+        return replace(
+            each,
+            stalled_s=stalled[each.device],
+            unanswered_s=requests.since_s if requests else 0.0,
+            waiting=max(each.waiting, 1 if stalled[each.device] else 0),
+        )
+
     return replace(
         connected,
-        connections=tuple(
-            replace(each, stalled_s=stalled[each.device]) if stalled.get(each.device) else each
-            for each in connected.connections
-        ),
+        connections=tuple(seen(each) if each.device in looked_at else each for each in connected.connections),
     )
 
 
-def _transfers(run: Run, devices: Collection[str]) -> dict[str, tuple[int, float]]:
-    """By connection, the reads and writes that are on the way, and how many have ended since the mount."""
-    if not devices:
+def with_switched(connected: Connected, kernel_log: str) -> Connected:
+    """The same, where evictions of targets that were switched off and on here before are SWITCHED.
+
+    A history does not tell one from the other; the log of the kernel does, as far as it goes back.
+    """
+    off: Counter[str] = Counter()
+    by_administrator: dict[str, list[bool]] = defaultdict(list)
+    for line in _KERNEL_LOG.finditer(kernel_log):
+        if line["off"]:
+            off[line["off"]] += 1
+            continue
+        by_administrator[line["device"]].append(off[line["target"]] > 0)
+        off[line["target"]] = max(0, off[line["target"]] - 1)
+
+    def history(each: LustreConnection) -> tuple[tuple[int, str], ...]:
+        last_first = reversed(by_administrator[each.device])
+        return tuple(
+            (when, SWITCHED if state == EVICTED and next(last_first, False) else state)
+            for when, state in reversed(each.history)
+        )[::-1]
+
+    return replace(
+        connected, connections=tuple(replace(each, history=history(each)) for each in connected.connections)
+    )
+
+
+class _Waits(NamedTuple):
+    """What is on the way on a connection: how much of it has ended since the mount, and when the last did."""
+
+    ended: float
+    """0 of requests of all kinds, of which only the time is told."""
+    since_s: float
+    """Seconds since the last reply; of reads and writes, of which no time is told, infinite."""
+
+
+def _on_the_way(run: Run, connections: Collection[LustreConnection]) -> dict[tuple[str, str], _Waits]:
+    """By device and `requests` or `transfers`, those that are on the way; no row where none is."""
+    if not connections:
         return {}
-    names = [f"osc.{device}.{part}" for device in devices for part in ("rpc_stats", "stats")]
+    layers = {each.device: "osc" if each.kind == "OST" else "mdc" for each in connections}
+    names = [
+        f"{layer}.{device}.{part}"
+        for device, layer in layers.items()
+        for part in ("import", *(("rpc_stats", "stats") if layer == "osc" else ()))
+    ]
     told = read_parameters(run, names)
-    found: dict[str, tuple[int, float]] = {}
-    for device in devices:
-        on_the_way = re.findall(
-            r"^(?:read|write) RPCs in flight:\s*(\d{1,9})$",
-            told.values.get(f"osc.{device}.rpc_stats", ""),
-            re.MULTILINE,
+    found: dict[tuple[str, str], _Waits] = {}
+    for device, layer in layers.items():
+        imported, transfers, stats = (
+            told.values.get(f"{layer}.{device}.{part}", "") for part in ("import", "rpc_stats", "stats")
         )
-        stats = parse_stats(told.values.get(f"osc.{device}.stats", ""))
-        found[device] = sum(map(int, on_the_way)), stats.samples("read_bytes") + stats.samples("write_bytes")
+        if _number(_IN_FLIGHT, imported):
+            found[device, "requests"] = _Waits(0, _number(_IDLE, imported))
+        if any(map(int, _TRANSFERS.findall(transfers))):
+            counted = parse_stats(stats)
+            ended = counted.samples("read_bytes") + counted.samples("write_bytes")
+            found[device, "transfers"] = _Waits(ended, math.inf)
     return found
 
 
@@ -193,8 +269,8 @@ def _connection(parameters: Parameters, layer: str, device: re.Match[str]) -> Lu
         version=_first(r"^\s*target_version:\s*([0-9.]+)", imported) or None,
         active=parameters.text(f"{prefix}.active") != "0",
         history=tuple((int(when), what) for when, what in _HISTORY.findall(state)),
-        waiting=_number(r"^\s*inflight:\s*(\d{1,9})\s*$", imported),
-        unanswered_s=_number(r"^\s*idle:\s*(\d{1,9}) sec", imported),
+        waiting=_number(_IN_FLIGHT, imported),
+        unanswered_s=_number(_IDLE, imported),
         timeouts=_number(r"^\s*timeouts:\s*(\d{1,9})\s*$", imported),
     )
 

@@ -35,7 +35,7 @@ class HsmCoordinator:
         return self.serves_any or archive in self.archives
 
 
-def wanted(name: str) -> tuple[str, str]:
+def parameter_names(name: str) -> tuple[str, str]:
     """The parameters that tell of the coordinators of file system `name`."""
     return f"mdt.{name}-MDT*.hsm_control", f"mdt.{name}-MDT*.hsm.agents"
 
@@ -45,7 +45,7 @@ def read_coordinators(run: Run, name: str) -> list[HsmCoordinator]:
 
     Takes root. Raises GridwrightError (status ENVIRONMENT) where lctl is not there or does not answer.
     """
-    return parse_coordinators(read_parameters(run, wanted(name)))
+    return parse_coordinators(read_parameters(run, parameter_names(name)))
 
 
 def parse_coordinators(told: Parameters) -> list[HsmCoordinator]:
@@ -82,7 +82,7 @@ def coordinator_findings(
                 "error",
                 "no-copytool",
                 f"no copytool of archive {archive} is registered at {', '.join(lonely)}: whoever reads a "
-                "name whose content is not here waits for ever",
+                "released file waits until one is",
                 "Start an agent: gridwright repo serve NAME; as a service: systemctl start "
                 "gridwright-serve-FILESYSTEM, which gridwright setup installs",
             )

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import Finding
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.attribute import ClassCount
 from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan
@@ -55,7 +55,7 @@ def read_metadata_space(run: Run, name: str) -> list[MetadataSpace]:
 
 
 def data_on_mdt_findings(
-    found: LibraryScan, directory: str, spaces: Sequence[MetadataSpace], wish: LayoutWish
+    found: LibraryScan, directory: str, spaces: Sequence[MetadataSpace], wish: DesiredLayout
 ) -> Iterator[Finding]:
     """A finding where files of the library fill metadata targets, with when these are full."""
     held = found.scanned.metadata_server_bytes
@@ -92,7 +92,7 @@ def new_bytes(classes: Sequence[ClassCount]) -> int:
     return found
 
 
-def _whose(found: LibraryScan, wish: LayoutWish) -> str:
+def _whose(found: LibraryScan, wish: DesiredLayout) -> str:
     default = found.default.layout if found.default else None
     layouts: Mapping[str, FileLayout | None] = {
         f"The layout of library {wish.library}": wish.layout,

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gridwright.errors import Finding
 from gridwright.filesystems.allocation import PARTS, THRESHOLD, TargetSpace, fullest_and_emptiest
 from gridwright.filesystems.lustre_client.connections import (
+    EVICTED,
     RECOVERING,
     SILENT_S,
+    SWITCHED,
     Connected,
     LustreConnection,
 )
@@ -26,7 +28,6 @@ RECENT_S = 24 * 3600.0
 """Evictions older than this are history."""
 _MOST_NAMED = 6
 _STREAMS_PER_OST = 4
-_SILENT_REMEDY = "See whether its server is overloaded or gone; a client notices that after its timeout only"
 _WAITS = "What is asked of it waits until all clients are back"
 
 
@@ -37,9 +38,9 @@ def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]
         yield Finding(
             "error",
             "target-inactive",
-            f"switched off: {listed(off)}. Reads of files on it fail, new files avoid it, and lfs df "
-            "leaves it out without a word",
-            "See why it was switched off; lctl set_param osc.<target>*.active=1 brings it back "
+            f"deactivated on this client: {listed(off)}. Reads and writes of files on it fail with EIO, new "
+            "files that the MDS places there among them, and lfs df leaves it out without a word",
+            "See why it was deactivated; lctl set_param osc.<target>*.active=1 brings it back "
             "once its server is up",
         )
     away = [each for each in connected.connections if each.active and not each.is_up]
@@ -63,30 +64,46 @@ def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]
     yield from _evictions(connected.connections, now_s)
 
 
-def _evictions(connections: Sequence[LustreConnection], now_s: float) -> Iterator[Finding]:
-    recent: dict[str, list[int]] = defaultdict(list)
+def recent(connections: Sequence[LustreConnection], state: str, now_s: float) -> dict[str, list[int]]:
+    """When connections to each target were in a state within the last day."""
+    found: dict[str, list[int]] = defaultdict(list)
     for each in connections:
-        recent[each.target] += [
-            when for when, state in each.history if state == "EVICTED" and when > now_s - RECENT_S
-        ]
-    told = [
-        f"{target} (last at {_clock(max(times))}{f', {len(times)} times' if len(times) > 1 else ''})"
-        for target, times in sorted(recent.items())
-        if times
-    ]
-    if told:
+        for when, was in each.history:
+            if was == state and when > now_s - RECENT_S:
+                found[each.target].append(when)
+    return found
+
+
+def _evictions(connections: Sequence[LustreConnection], now_s: float) -> Iterator[Finding]:
+    if told := _times(recent(connections, EVICTED, now_s)):
         yield Finding(
             "warning",
             "client-evicted",
-            f"evicted in the last day by {listed(told)}. What jobs had written and it had not taken is lost",
+            f"evicted in the last day by {told}. What jobs had written and it had not taken is lost",
             "Run those jobs again; look for the reason in dmesg of both: a network that drops, or a node out "
-            "of memory. Where dmesg here says INACTIVE by administrator request before it, somebody switched "
-            "the target off and on, which leaves the same trace",
+            "of memory",
+        )
+    if told := _times(recent(connections, SWITCHED, now_s)):
+        yield Finding(
+            "info",
+            "target-reactivated",
+            f"deactivated by an administrator of this node in the last day, and active again: {told}. What "
+            "jobs were writing to it at that time is lost",
+            "Run jobs again that wrote then; others lack nothing",
         )
 
 
+def _times(recent: Mapping[str, Sequence[int]]) -> str:
+    return listed(
+        [
+            f"{target} (last at {_clock(max(times))}{f', {len(times)} times' if len(times) > 1 else ''})"
+            for target, times in sorted(recent.items())
+        ]
+    )
+
+
 def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
-    """Targets that do not tell their space, are flagged, full, or far apart."""
+    """Targets that are silent, flagged, full, or far apart."""
     waiting = [each for each in connected.connections if each.is_silent]
     if waiting:
         words = [
@@ -96,17 +113,10 @@ def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
             for each in waiting
         ]
         yield Finding(
-            "warning",
+            "error",
             "target-silent",
             f"{listed(words)}: it counts as connected, and whatever touches it hangs",
-            _SILENT_REMEDY,
-        )
-    elif spaces.silent:
-        yield Finding(
-            "warning",
-            "target-silent",
-            f"{listed(spaces.silent)}: connected, and no answer when asked for its space",
-            _SILENT_REMEDY,
+            "See whether its server is overloaded or gone; a client notices that after its timeout only",
         )
     flagged = [f"{target} ({', '.join(space.flags)})" for target, space in spaces.of.items() if space.flags]
     if flagged:
@@ -123,7 +133,7 @@ def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
 def waits_for(connection: LustreConnection) -> str:
     """What a silent target does not do, and since when."""
     if connection.unanswered_s >= SILENT_S:
-        return f"no answer for {connection.unanswered_s} s"
+        return f"no answer for {connection.unanswered_s:.0f} s"
     return f"no read or write ended in {connection.stalled_s:.0f} s, while it answers other questions"
 
 
@@ -276,6 +286,9 @@ def served_findings(served: Sequence[Served]) -> Iterator[Finding]:
 _MENDS: Mapping[str, str] = {
     "degraded": "see the array below it, then lctl set_param obdfilter.TARGET.degraded=0",
     "read-only": "see why in dmesg, then lctl set_param obdfilter.TARGET.readonly=0",
+    "deactivated on its MDS": "on the MDS, lctl set_param osp.TARGET-osc-MDT*.active=1",
+    "max_create_count=0": "on the MDS, lctl set_param osp.TARGET-osc-MDT*.max_create_count=20000, unless "
+    "it is being emptied",
     "takes no new files": "lctl set_param obdfilter.TARGET.no_create=0, unless it is being emptied",
 }
 
@@ -307,7 +320,7 @@ def unreached_words(connected: Connected) -> str | None:
     lost = [each for each in connected.connections if each.active and not each.is_up]
     silent = [each for each in connected.connections if each.is_silent]
     words = [
-        *([f"switched off: {listed(sorted(set(off)))}"] if off else []),
+        *([f"deactivated on this client: {listed(sorted(set(off)))}"] if off else []),
         *([f"not connected: {_with_servers(lost)}"] if lost else []),
         *([f"no answer from {_with_servers(silent)}"] if silent else []),
     ]

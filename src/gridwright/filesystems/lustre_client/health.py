@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
+from gridwright.commands import CommandSilent
 from gridwright.errors import Finding, GridwrightError
-from gridwright.filesystems.health import Condition, Health, Run, Server, TargetHealth
-from gridwright.filesystems.lustre_client.changelogs import kept_findings, read_changelogs
+from gridwright.filesystems.health import (
+    INCOMPLETE,
+    Condition,
+    Health,
+    Run,
+    Server,
+    TargetHealth,
+    TimeUp,
+    incomplete,
+)
+from gridwright.filesystems.lustre_client.changelogs import read_changelogs, retention_findings
 from gridwright.filesystems.lustre_client.connections import (
+    EVICTED,
     Connected,
     LustreConnection,
     read_connections,
     with_stalled,
+    with_switched,
 )
 from gridwright.filesystems.lustre_client.coordinators import coordinator_findings, read_coordinators
 from gridwright.filesystems.lustre_client.findings import (
     connection_findings,
     management_findings,
+    recent,
     served_findings,
     space_findings,
     unreached_words,
@@ -26,7 +40,7 @@ from gridwright.filesystems.lustre_client.findings import (
 )
 from gridwright.filesystems.lustre_client.mounts import client_mount, file_system_name, serves
 from gridwright.filesystems.lustre_client.parameters import is_root
-from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, read_served
+from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, Served, read_served
 from gridwright.filesystems.lustre_client.space import Spaces, read_space
 from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
 
@@ -45,7 +59,8 @@ def health(
 
     A node that only serves targets of `source` tells of these. `now_s` is the time in seconds since 1970.
     Never hangs: all is read from the client's memory but space, which is asked of connected targets only.
-    Raises GridwrightError (status ENVIRONMENT) where lctl is not there, or the node does not answer.
+    Where something does not answer, what was told before is judged, and that it is not all. Raises
+    GridwrightError (status ENVIRONMENT) where lctl is not there, and where nothing was told.
     """
     mounts = read_mounts(run)
     mount = client_mount(mount_point, mounts)
@@ -54,19 +69,26 @@ def health(
         return Health(condition=Condition.BROKEN, findings=[_not_mounted(mount_point, mounts)])
     if not is_root(run):
         return Health(condition=Condition.SILENT, findings=[_needs_root()])
-    served = read_served(run, name) if serves(mounts, name) else []
-    found = list(served_findings(served))
+    now_s = time.time() if now_s is None else now_s
+    told = _Answers(Connected(name, (), None, ()))
+    found: list[Finding] = []
+    try:
+        told.served = read_served(run, name) if serves(mounts, name) else ()
+        if mount is not None:
+            told.ask_as_client(run, now_s, pause)
+    except (TimeUp, CommandSilent) as why:
+        if not told.served and not told.connected.connections:
+            raise
+        found.append(incomplete(why))
+    found += served_findings(told.served)
     if mount is None:
         return Health(condition=_condition(found), findings=_sorted(found))
-    connected = with_stalled(run, read_connections(run, name, pause), pause)
-    # A target that recovers answers no question: its server has told that.
-    recovering = {each.target for each in served if each.recovery in RECOVERY_GOES_ON}
-    spaces = read_space(run, (each for each in connected.connections if each.target not in recovering))
-    found += connection_findings(connected, time.time() if now_s is None else now_s)
+    connected, spaces = told.connected, told.spaces
+    found += connection_findings(connected, now_s)
     found += space_findings(connected, spaces)
     found += management_findings(connected, mount.source)
     found += version_findings(connected)
-    if not connected.connections:
+    if not connected.connections and not any(each.name == INCOMPLETE for each in found):
         found.append(_no_target(mount_point))
     reached = [each for each in connected.connections if each.is_up]
     targets = _targets(connected, spaces)
@@ -79,6 +101,26 @@ def health(
         capacity_bytes=sum(each.total_bytes for each in osts) if osts else None,
         available_bytes=sum(each.available_bytes for each in osts) if osts else None,
     )
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The answers of a client, or of a server, so far."""
+
+    connected: Connected
+    spaces: Spaces = field(default_factory=Spaces)
+    served: Sequence[Served] = ()
+
+    def ask_as_client(self, run: Run, now_s: float, pause: Callable[[float], None]) -> None:
+        """Ask for connections, then for what may hang. Raises GridwrightError, TimeUp."""
+        self.connected = read_connections(run, self.connected.name, pause)
+        if recent(self.connected.connections, EVICTED, now_s):
+            self.connected = with_switched(self.connected, _kernel_log(run))
+        # A target that recovers answers no question: its server has told that.
+        recovering = {each.target for each in self.served if each.recovery in RECOVERY_GOES_ON}
+        asked = (each for each in self.connected.connections if each.target not in recovering)
+        self.spaces = read_space(run, asked)
+        self.connected = with_stalled(run, self.connected, pause, self.spaces.untold)
 
 
 def unreached(run: Run, mount_point: str) -> str | None:
@@ -124,7 +166,7 @@ def changelog_findings(
     name = file_system_name(mount.source) if mount else file_system_name(source or "")
     if not serves(mounts, name) or not is_root(run):
         return []
-    return list(kept_findings(read_changelogs(run, name), names))
+    return list(retention_findings(read_changelogs(run, name), names))
 
 
 def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
@@ -140,7 +182,7 @@ def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
             TargetHealth(
                 name=name,
                 server=each.server,
-                up=each.is_up,
+                up=each.is_up and not each.is_silent,
                 state=_state(each),
                 capacity_bytes=space.total_bytes if space else None,
                 used_bytes=space.used_bytes if space else None,
@@ -155,12 +197,20 @@ def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
 def _state(connection: LustreConnection) -> str:
     if not connection.active:
         return "INACTIVE"
-    silent = f", {waits_for(connection)}" if connection.is_silent else ""
-    return connection.state + silent
+    if connection.is_silent:
+        return f"{connection.state}, {waits_for(connection)}"
+    return connection.state
+
+
+def _kernel_log(run: Run) -> str:
+    try:
+        return run(["dmesg"], timeout_s=5.0).stdout.decode(errors="replace")
+    except GridwrightError:
+        return ""
 
 
 def _last_eviction(connection: LustreConnection) -> float | None:
-    return max((float(when) for when, state in connection.history if state == "EVICTED"), default=None)
+    return max((float(when) for when, state in connection.history if state == EVICTED), default=None)
 
 
 def _servers(connected: Connected, spaces: Spaces) -> list[Server]:

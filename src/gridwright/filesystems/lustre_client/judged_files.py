@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.lustre_client.attribute import SeenFile
-from gridwright.filesystems.moving import LaidOutFile, counted, misplaced_bytes
+from gridwright.filesystems.moving import FilePlacement, counted, misplaced_bytes
 from gridwright.units import format_bytes
 
 GROWN_S = 3600
@@ -106,7 +106,7 @@ def judge(
                 each,
                 counted(part.targets, targets),
                 None if should is None else counted(should.stripe_count, targets),
-                misplaced_bytes(LaidOutFile(each.path, size, layout), wanted, targets) if wanted else 0,
+                misplaced_bytes(FilePlacement(each.path, size, layout), wanted, targets) if wanted else 0,
             )
         )
     return judged

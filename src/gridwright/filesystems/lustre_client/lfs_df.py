@@ -50,7 +50,7 @@ def parse_lfs_df(text: str) -> dict[str, tuple[TargetSpace, ...]]:
     return found
 
 
-def told_space(text: str, where: str) -> Mapping[str, tuple[TargetSpace, ...]]:
+def parse_target_space(text: str, where: str) -> Mapping[str, tuple[TargetSpace, ...]]:
     """The same of a file. Raises GridwrightError (status INPUT) where it names no OST."""
     found = parse_lfs_df(text)
     if not found:

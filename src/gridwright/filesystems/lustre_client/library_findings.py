@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.counters import Counts, traffic
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.attribute import Scanned
 from gridwright.filesystems.lustre_client.counters import read_connection_counters
 from gridwright.filesystems.lustre_client.data_on_mdt import data_on_mdt_findings, read_metadata_space
@@ -28,7 +28,7 @@ ARCHIVE_S = 5.0
 
 
 def library_findings(
-    run: Run, directory: str, wish: LayoutWish, *, pause: Callable[[float], None] = time.sleep
+    run: Run, directory: str, wish: DesiredLayout, *, pause: Callable[[float], None] = time.sleep
 ) -> list[Finding]:
     """All findings of its layouts; a sample, since it ends after some seconds.
 
@@ -54,7 +54,7 @@ def library_findings(
 class _Look:
     run: Run
     directory: str
-    wish: LayoutWish
+    wish: DesiredLayout
     targets: int
 
     def counts(self) -> Counts:

@@ -22,7 +22,7 @@ from gridwright.filesystems.lustre_client.attribute import ATTRIBUTES
 from gridwright.filesystems.lustre_client.hsm import archive_states
 from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
-from gridwright.filesystems.moving import FoundFiles, LaidOutFile, Move
+from gridwright.filesystems.moving import FilePlacement, FileSearch, Move
 from gridwright.messages import MessageError, decode, encode
 
 SEARCH_S = 3600.0
@@ -111,12 +111,12 @@ class LustreMover:
         full: Collection[int],
         *,
         may_be_gone: bool = False,
-    ) -> FoundFiles:
+    ) -> FileSearch:
         """By a scan of attributes in a process of its own, and `lfs hsm_state` of what it finds."""
         order = SearchOrder(
             wanted=wanted, targets=self.targets(), full=sorted(full), at_least_bytes=at_least_bytes
         )
-        found = FoundFiles()
+        found = FileSearch()
         for start in range(0, len(places), PLACES_AT_ONCE):
             answer = self._searched(places[start : start + PLACES_AT_ONCE], order, may_be_gone)
             found.looked_at += answer.looked_at
@@ -162,15 +162,15 @@ class LustreMover:
             )
         return answer
 
-    def _with_archived(self, files: Sequence[LaidOutFile]) -> list[LaidOutFile]:
+    def _with_archived(self, files: Sequence[FilePlacement]) -> list[FilePlacement]:
         """Files of which it is known that they may be moved, and why others may not."""
         asked = [each.path for each in files if each.kept is None]
         states: dict[str, int] = {}
         for start in range(0, len(asked), AT_ONCE):
             states |= archive_states(self._run, asked[start : start + AT_ONCE])
-        return [replace(each, kept=each.kept or _why_kept(states.get(each.path))) for each in files]
+        return [replace(each, kept=each.kept or _why_skipped(states.get(each.path))) for each in files]
 
-    def move(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
+    def move(self, file: FilePlacement, layout: FileLayout, bytes_per_s: float) -> Move:
         """By `lfs migrate -n`: whoever opens the file meanwhile has it end, and the file stays."""
         placed = self._placed(layout, file.longest_bytes)
         move = self._moved(file, placed, bytes_per_s)
@@ -191,7 +191,7 @@ class LustreMover:
         self._room.rotate(-part.stripe_count)
         return replace(part, osts=tuple(self._room)[-part.stripe_count :])
 
-    def _moved(self, file: LaidOutFile, layout: FileLayout, bytes_per_s: float) -> Move:
+    def _moved(self, file: FilePlacement, layout: FileLayout, bytes_per_s: float) -> Move:
         limit = ["-W", f"{max(int(bytes_per_s / _MIB), 1)}M"] if self._limits_rate else []
         command = ["lfs", "migrate", "-n", *limit, *layout_options(layout, placed=True), file.path]
         seconds = SPARE_S + SLACK * file.longest_bytes / bytes_per_s
@@ -215,7 +215,7 @@ class LustreMover:
         return Move("failed", reason)
 
 
-def _why_kept(state: int | None) -> str | None:
+def _why_skipped(state: int | None) -> str | None:
     if state is None:
         return "nobody tells whether it is archived"
     # Recorded (lov-hsm-migrate): a move makes it dirty, and it is archived once more.

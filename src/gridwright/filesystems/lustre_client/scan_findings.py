@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 from gridwright.errors import Finding
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.judged_files import LEAST, Judged, JudgedFile, ages, judge, total
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan
 from gridwright.units import format_bytes, format_rate
@@ -30,7 +30,7 @@ class LayoutFindings:
         found: LibraryScan,
         directory: str,
         targets: int,
-        wish: LayoutWish,
+        wish: DesiredLayout,
         *,
         now_s: float | None = None,
         large_bytes: int = LARGE,
@@ -43,7 +43,7 @@ class LayoutFindings:
         self._part = "" if found.scanned.complete else " (of those found in time)"
         self._judged = judge(
             found.scanned.largest,
-            self._wanted,
+            self._target_layout,
             targets,
             self._now_s,
             released=found.scanned.released.files,
@@ -51,7 +51,7 @@ class LayoutFindings:
         )
 
     @property
-    def _wanted(self) -> FileLayout | None:
+    def _target_layout(self) -> FileLayout | None:
         """The wish; else what the directory gives to new files."""
         default = self._scan.default.layout if self._scan.default else None
         return self._wish.layout or (default if default and not default.is_default else None)

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--attribute", action="append")
     chosen = parser.parse_args(arguments)
     # A thread that hangs in the kernel keeps its process: that is a child, which is left behind.
-    found = bounded.look(
+    found = bounded.call_bounded(
         lambda: look(chosen.directory, chosen.seconds, chosen.attribute or ATTRIBUTES),
         chosen.seconds + ANSWER_S,
     )

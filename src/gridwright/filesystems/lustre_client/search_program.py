@@ -18,7 +18,7 @@ from gridwright.filesystems.lustre_client.attribute import (
     list_files,
 )
 from gridwright.filesystems.lustre_client.judged_files import was_appended
-from gridwright.filesystems.moving import LaidOutFile, misplaced_bytes
+from gridwright.filesystems.moving import FilePlacement, misplaced_bytes
 from gridwright.messages import decode, encode
 
 MOST = 20_000
@@ -42,8 +42,8 @@ class SearchAnswer:
     """What was found."""
 
     looked_at: int
-    misplaced: list[LaidOutFile] = field(default_factory=list)
-    on_full: list[LaidOutFile] = field(default_factory=list)
+    misplaced: list[FilePlacement] = field(default_factory=list)
+    on_full: list[FilePlacement] = field(default_factory=list)
     """Files that lie as they should, on targets that are too full."""
     more: int = 0
     """Files beyond MOST that are not told."""
@@ -59,11 +59,11 @@ class _Largest:
     """The largest files of those that are put in."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, LaidOutFile]] = []
+        self._heap: list[tuple[int, int, FilePlacement]] = []
         self.more = 0
         self._number = 0
 
-    def put(self, file: LaidOutFile) -> None:
+    def put(self, file: FilePlacement) -> None:
         self._number += 1
         row = (file.size_bytes, -self._number, file)
         if len(self._heap) < MOST:
@@ -72,7 +72,7 @@ class _Largest:
             heapq.heappushpop(self._heap, row)
             self.more += 1
 
-    def files(self) -> list[LaidOutFile]:
+    def files(self) -> list[FilePlacement]:
         return [file for _, _, file in sorted(self._heap, key=lambda row: row[:2], reverse=True)]
 
 
@@ -97,7 +97,7 @@ def search(
         if seen.layout.layout is None:
             continue
         looked_at += 1
-        file = _laid_out(seen, seen.layout.layout, named)
+        file = _placement_of(seen, seen.layout.layout, named)
         if file.size_bytes < order.at_least_bytes:
             continue
         if 2 * misplaced_bytes(file, order.wanted, order.targets) > file.size_bytes:
@@ -117,14 +117,14 @@ def search(
     )
 
 
-def _laid_out(seen: SeenFile, layout: FileLayout, named: Collection[str]) -> LaidOutFile:
+def _placement_of(seen: SeenFile, layout: FileLayout, named: Collection[str]) -> FilePlacement:
     # A released file takes no room here, and is told with its length.
     released = any(part.released for part in seen.layout.components)
     size = seen.size_bytes if released else min(seen.size_bytes, seen.allocated_bytes)
-    return LaidOutFile(seen.path, size, layout, _why_kept(seen, named), seen.size_bytes)
+    return FilePlacement(seen.path, size, layout, _why_skipped(seen, named), seen.size_bytes)
 
 
-def _why_kept(seen: SeenFile, named: Collection[str]) -> str | None:
+def _why_skipped(seen: SeenFile, named: Collection[str]) -> str | None:
     layout = seen.layout.layout
     if any(part.released for part in seen.layout.components):
         return "its bytes are in the archive"

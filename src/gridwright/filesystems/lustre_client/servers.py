@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gridwright.filesystems.health import Run
@@ -27,10 +27,11 @@ class Served:
     """Such as `degraded`."""
 
 
-def wanted(name: str) -> tuple[str, ...]:
+def parameter_names(name: str) -> tuple[str, ...]:
     """The parameters that tell of the targets of file system `name` on a server."""
     flags = (f"obdfilter.{name}-OST*.{flag}" for flag in _FLAGS)
-    return (*flags, f"obdfilter.{name}-OST*.recovery_status", f"mdt.{name}-MDT*.recovery_status")
+    allocation = (f"osp.{name}-OST*-osc-MDT*.{part}" for part in ("active", "max_create_count"))
+    return (*flags, *allocation, f"obdfilter.{name}-OST*.recovery_status", f"mdt.{name}-MDT*.recovery_status")
 
 
 def read_served(run: Run, name: str) -> list[Served]:
@@ -38,7 +39,7 @@ def read_served(run: Run, name: str) -> list[Served]:
 
     Takes root. Raises GridwrightError (status ENVIRONMENT) where lctl is not there or does not answer.
     """
-    return parse_served(read_parameters(run, wanted(name)))
+    return parse_served(read_parameters(run, parameter_names(name)))
 
 
 _FLAGS: Mapping[str, str] = {
@@ -68,4 +69,18 @@ def parse_served(told: Parameters) -> list[Served]:
                 flags,
             )
         )
-    return sorted(found, key=lambda each: each.target)
+    return sorted([*found, *_allocated(told)], key=lambda each: each.target)
+
+
+def _allocated(told: Parameters) -> Iterator[Served]:
+    """OSTs on which the MDS of this node places no files, by an administrator's word."""
+    words = {"active": "deactivated on its MDS", "max_create_count": "max_create_count=0"}
+    flags: dict[str, set[str]] = {}
+    for name in told.values:
+        device = re.fullmatch(
+            r"osp\.([^.]+-OST[0-9a-f]{4})-osc-MDT[0-9a-f]{4}\.(active|max_create_count)", name
+        )
+        if device is not None and told.text(name) == "0":
+            flags.setdefault(device[1], set()).add(words[device[2]])
+    for target, there in flags.items():
+        yield Served(target, "", None, "", tuple(sorted(there)))

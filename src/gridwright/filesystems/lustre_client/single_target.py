@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 
 from gridwright.errors import Finding, GridwrightError
+from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout_wish import LayoutWish
 from gridwright.filesystems.lustre_client.layout import read_layout
 from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
 from gridwright.units import format_bytes
@@ -35,7 +35,7 @@ class LargeFile:
 
 
 def single_target_files(
-    run: Run, directory: str, wish: LayoutWish, *, large_bytes: int = LARGE, seconds: float = SECONDS
+    run: Run, directory: str, wish: DesiredLayout, *, large_bytes: int = LARGE, seconds: float = SECONDS
 ) -> list[Finding]:
     """A finding where large files in `directory` lie on one target though there are several; else none.
 
@@ -56,7 +56,7 @@ def single_target_files(
             continue  # Removed meanwhile, or not readable: a sample can do without it.
         # Of a progressive layout the component in the middle of the file holds about half of it or more.
         seen.append(LargeFile(path, size, layout.component_at(size // 2).targets))
-    on_one = [each for each in seen if each.targets == 1 and not _is_wanted(each, wish)]
+    on_one = [each for each in seen if each.targets == 1 and not _is_intended(each, wish)]
     if not on_one:
         return []
     worst = on_one[0]
@@ -74,7 +74,7 @@ def single_target_files(
     ]
 
 
-def _is_wanted(file: LargeFile, wish: LayoutWish) -> bool:
+def _is_intended(file: LargeFile, wish: DesiredLayout) -> bool:
     part = wish.layout.component_at(file.size_bytes // 2) if wish.layout else None
     return part is not None and part.stripe_count == 1
 

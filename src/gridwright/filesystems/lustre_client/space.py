@@ -59,20 +59,20 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Spaces:
-    """Space by target; `silent` are those that are connected and did not tell."""
+    """Space by target; `untold` are those that are connected and did not tell it in time, whyever."""
 
     of: Mapping[str, Space] = field(default_factory=dict)
-    silent: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
 
 
 def read_space(
     run: Run, connections: Iterable[LustreConnection], clock: Callable[[], float] = time.monotonic
 ) -> Spaces:
-    """Ask every connected target for its space, within BUDGET_S; one that does not answer in time is silent.
+    """Ask every connected target for its space, within BUDGET_S; a question that hangs stays on the way.
 
-    Those whose requests wait already are not asked: the question would wait, too.
+    Those that seem silent are not asked: the question would wait, too.
     """
-    up = {each.target: each for each in connections if each.is_up and not each.is_silent}
+    up = {each.target: each for each in connections if each.is_up and not each.seems_silent}
     devices = {
         target: f"{'osc' if each.kind == 'OST' else 'mdc'}.{each.device}" for target, each in up.items()
     }
@@ -82,8 +82,8 @@ def read_space(
         for target, device in devices.items()
         if (space := _space(Parameters(told), device)) is not None
     }
-    silent = (target for target in sorted(up) if target not in spaces and devices[target] not in unasked)
-    return Spaces(spaces, tuple(silent))
+    untold = (target for target in sorted(up) if target not in spaces and devices[target] not in unasked)
+    return Spaces(spaces, tuple(untold))
 
 
 def _ask(run: Run, devices: list[str], clock: Callable[[], float]) -> tuple[dict[str, str], set[str]]:
@@ -97,18 +97,18 @@ def _ask(run: Run, devices: list[str], clock: Callable[[], float]) -> tuple[dict
     for start in range(0, len(devices), _AT_ONCE):
         group = devices[start : start + _AT_ONCE]
         # Once a command has hung, the time that is left is for finding out at whom.
-        answer = _told(run, group, _ALL_S) if not alone and clock() + _ONE_S < deadline else None
+        answer = _parameters(run, group, _ALL_S) if not alone and clock() + _ONE_S < deadline else None
         found |= answer or {}
         alone += [] if answer is not None else group
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
         while alone and clock() < deadline:
             some, alone = alone[:_SIDE_BY_SIDE], alone[_SIDE_BY_SIDE:]
-            for answer in threads.map(lambda device: _told(run, [device], _ONE_S), some):
+            for answer in threads.map(lambda device: _parameters(run, [device], _ONE_S), some):
                 found |= answer or {}
     return found, set(alone)
 
 
-def _told(run: Run, devices: Sequence[str], seconds: float) -> Mapping[str, str] | None:
+def _parameters(run: Run, devices: Sequence[str], seconds: float) -> Mapping[str, str] | None:
     """What a command says of these; None where it hangs."""
     names = [f"{device}.{part}" for device in devices for part in _PARTS]
     try:

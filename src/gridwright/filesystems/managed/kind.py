@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
+from gridwright.filesystems.capabilities import CloudFindings, Offers
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.managed.model import ManagedFileSystem
 from gridwright.filesystems.service_problems import service_problems
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec
 
 
-class ManagedKind(FileSystemKind[ManagedFileSystem]):
+class ManagedKind(FileSystemKind[ManagedFileSystem], CloudFindings[ManagedFileSystem], Offers):
     """A service that is there already, and that the site mounts; predictions know it by its figures."""
 
     spec_model = ManagedFileSystem

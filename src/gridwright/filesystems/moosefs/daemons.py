@@ -16,7 +16,7 @@ from gridwright.services.daemon import (
     call,
     last_words,
     make_directory,
-    on_each,
+    run_on_nodes,
     runs,
     start_daemon,
 )
@@ -139,7 +139,7 @@ class ChunkServers:
                 **_SECRET,
             )
 
-        on_each(lab, nodes, put)
+        run_on_nodes(lab, nodes, put)
 
     def start(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Start them."""
@@ -148,7 +148,7 @@ class ChunkServers:
             if not runs(node, "mfschunkserver"):
                 start_daemon(node, ["mfschunkserver", "-c", f"{CONFIGURATION}/mfschunkserver.cfg", "start"])
 
-        on_each(lab, nodes, start)
+        run_on_nodes(lab, nodes, start)
 
     def lacking(self, lab: ServiceNodes, node: str) -> str | None:
         """The master has it among its servers."""
@@ -167,7 +167,7 @@ class ChunkServers:
             if time.monotonic() - self._seen_at > _LOOK_AGAIN_S:
                 servers = connected_servers(master.run, master.name)
                 # One that has just connected has not told yet how much room it has.
-                serve = [each.name for each in servers if each.up and each.capacity_bytes]
+                serve = [server.name for server in servers if server.up and server.capacity_bytes]
                 self._seen = frozenset(name.rpartition(":")[0] for name in serve)
                 self._seen_at = time.monotonic()
             return self._seen
@@ -200,7 +200,7 @@ class MountPoint:
             if not self._mounted(node):
                 make_directory(node, self._path)
 
-        on_each(lab, nodes, make)
+        run_on_nodes(lab, nodes, make)
 
     def start(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Mount it, and have all that is made in it kept as often as the spec says."""
@@ -213,7 +213,7 @@ class MountPoint:
                 options = ",".join((f"mfsioretries={TRIES},mfsnice={NICE}", *own))
                 start_daemon(node, ["mfsmount", self._path, "-H", self._server, "-o", options])
 
-        on_each(lab, nodes, mount)
+        run_on_nodes(lab, nodes, mount)
         first = lab.nodes[nodes[0]]
         call(first, ["mfssetgoal", str(self._copies), self._path])
         # Without this, removed files fill the disk of this machine for a day.
@@ -251,9 +251,9 @@ def mount_points(mounts: str) -> list[str]:
     """Where file systems of MooseFS are mounted, out of a `/proc/mounts`."""
     fields = [line.split() for line in mounts.splitlines()]
     return [
-        each[1].replace("\\040", " ")
-        for each in fields
-        if len(each) > 2 and each[2].startswith("fuse") and each[0].startswith(("mfs#", "mfs\\043"))
+        field[1].replace("\\040", " ")
+        for field in fields
+        if len(field) > 2 and field[2].startswith("fuse") and field[0].startswith(("mfs#", "mfs\\043"))
     ]
 
 

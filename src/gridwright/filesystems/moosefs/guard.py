@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from gridwright.services.daemon import call, on_each
+from gridwright.services.daemon import call, run_on_nodes
 from gridwright.services.service import ServiceNode, ServiceNodes
 
 USER = "mfs"
@@ -49,11 +49,11 @@ class Guard:
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Write the rules."""
-        on_each(lab, nodes, lambda node: node.write(RULES, _rules(_number_of_user(node))))
+        run_on_nodes(lab, nodes, lambda node: node.write(RULES, _rules(_number_of_user(node))))
 
     def start(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Put the rules into force. Raises GridwrightError: without them nothing of MooseFS is started."""
-        on_each(lab, nodes, _load)
+        run_on_nodes(lab, nodes, _load)
 
     def lacking(self, lab: ServiceNodes, node: str) -> str | None:
         """The rules are in force."""

@@ -28,8 +28,8 @@ _SPACE_SHORT = 0.05
 
 def master_of_mount(source: str) -> str | None:
     """The master's host, out of the source of a mount: `mfs#storage1:9421` or `storage1:9421`."""
-    found = re.fullmatch(r"(?:mfs#|mfs\\043)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", source)
-    return found[1] if found else None
+    match = re.fullmatch(r"(?:mfs#|mfs\\043)?([A-Za-z0-9._-]+)(?::\d+)?(?:/.*)?", source)
+    return match[1] if match else None
 
 
 def health(run: Run, master: str = MASTER) -> Health:
@@ -37,25 +37,25 @@ def health(run: Run, master: str = MASTER) -> Health:
 
     Raises GridwrightError (status ENVIRONMENT) where mfscli cannot be run, or does not end in time.
     """
-    told = _Told()
-    told.read(_ask(run, master, "-SIM", "-SIG", "-SIC", "-SCS"))
-    if not told.answers:
-        return Health(condition=Condition.SILENT, findings=[_silent(master, told)])
+    report = _MasterReport()
+    report.read(_ask(run, master, "-SIM", "-SIG", "-SIC", "-SCS"))
+    if not report.answers:
+        return Health(condition=Condition.SILENT, findings=[_silent(master, report)])
     try:
         # Of this, every chunk server is asked itself: one that hangs must not hide what the master said.
-        told.read(_ask(run, master, "-SHD"))
+        report.read(_ask(run, master, "-SHD"))
     except GridwrightError:
-        told.disks_unknown = True
-    findings = told.findings()
-    levels = {each.level for each in findings}
+        report.disks_unknown = True
+    findings = report.findings()
+    levels = {finding.level for finding in findings}
     worst = Condition.BROKEN if "error" in levels else Condition.DEGRADED
     return Health(
         condition=worst if findings else Condition.HEALTHY,
         findings=findings,
-        servers=told.servers,
-        targets=told.targets,
-        capacity_bytes=told.number("total space"),
-        available_bytes=told.number("avail space"),
+        servers=report.servers,
+        targets=report.targets,
+        capacity_bytes=report.number("total space"),
+        available_bytes=report.number("avail space"),
     )
 
 
@@ -94,9 +94,9 @@ def traffic(run: Run, servers: Sequence[Server], master: str = MASTER) -> list[T
 
 def connected_servers(run: Run, master: str = MASTER) -> list[Server]:
     """The chunk servers that the master knows; none where it does not answer. Raises GridwrightError."""
-    told = _Told()
-    told.read(_ask(run, master, "-SCS"))
-    return told.servers
+    report = _MasterReport()
+    report.read(_ask(run, master, "-SCS"))
+    return report.servers
 
 
 def _ask(run: Run, master: str, *sections: str) -> str:
@@ -122,7 +122,7 @@ def _first_line(printed: str) -> str:
 
 
 @dataclass(slots=True)
-class _Told:
+class _MasterReport:
     """What the rows of mfscli say, put together."""
 
     printed: str = ""
@@ -212,7 +212,7 @@ class _Told:
 
     def _server_findings(self) -> list[Finding]:
         found = []
-        up, away = ([each.name for each in self.servers if each.up == is_up] for is_up in (True, False))
+        up, away = ([server.name for server in self.servers if server.up == is_up] for is_up in (True, False))
         text = f"not connected: {', '.join(away)}" if away else ""
         if not up:
             text = text or "the master knows no chunk server"
@@ -222,7 +222,7 @@ class _Told:
             remedy = "See whether mfschunkserver runs on the storage nodes"
             level: Level = "warning" if up and self.number("total space") else "error"
             found.append(Finding(level, "server-away", text, remedy))
-        bad = [each for each in self.targets if not each.up]
+        bad = [target for target in self.targets if not target.up]
         if bad:
             words = ", ".join(f"{each.name} ({each.state})" for each in bad)
             found.append(
@@ -242,13 +242,13 @@ def _server_state(load: str, maintenance: str) -> str:
 
 def _target(path: str, error: str, state: str, rest: Sequence[str]) -> TargetHealth:
     """A row of a disk: eight figures of its traffic, then used and total, or how far its scan is."""
-    found = re.match(r"([^:]*:\d+)", path)
+    match = re.match(r"([^:]*:\d+)", path)
     scanning = "progress:" in rest
     figures = [] if scanning else [_number(each) for each in rest[-2:]]
     used, total = figures if len(figures) == 2 else (None, None)
     return TargetHealth(
         name=path,
-        server=found[1] if found else path,
+        server=match[1] if match else path,
         up="damaged" not in state and "invalid" not in state,
         state=state,
         capacity_bytes=total,
@@ -257,9 +257,9 @@ def _target(path: str, error: str, state: str, rest: Sequence[str]) -> TargetHea
     )
 
 
-def _silent(master: str, told: _Told) -> Finding:
-    state = f" (mfscli: {told.master_state})" if told.master_state not in (None, "-") else ""
-    reason = "" if state else f": {_first_line(told.printed)}"
+def _silent(master: str, report: _MasterReport) -> Finding:
+    state = f" (mfscli: {report.master_state})" if report.master_state not in (None, "-") else ""
+    reason = "" if state else f": {_first_line(report.printed)}"
     return Finding(
         "error",
         "master-silent",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gridwright.filesystems.capabilities import LabServices, ServerHealth
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.moosefs.model import MooseFileSystem
 
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
 MASTER_MEMORY, CHUNK_MEMORY, MOUNT_MEMORY = 450 << 20, 140 << 20, 60 << 20
 
 
-class MooseFsKind(FileSystemKind[MooseFileSystem]):
+class MooseFsKind(FileSystemKind[MooseFileSystem], LabServices[MooseFileSystem], ServerHealth):
     """MooseFS, whose master knows how all of it is."""
 
     spec_model = MooseFileSystem
     title = "MooseFS"
     kernel_types = ("fuse.mfs", "fuse.mfsmount", "fuse")
-    can_be_in_a_lab = True
-    asks_servers = True
     lab_needs_fuse = True
     lab_memory_remedy = (
         f"a MooseFS master alone needs {MASTER_MEMORY / 1e6:.0f} MB, a file system of type local nothing"

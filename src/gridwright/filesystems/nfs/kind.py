@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from gridwright.filesystems.capabilities import ClientSettings, Degradation
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.mount_entry import MountEntry
 from gridwright.filesystems.nfs.model import NfsFileSystem
@@ -17,16 +18,13 @@ from gridwright.services.ports import Ports
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
+    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
 
 
-class NfsKind(FileSystemKind[NfsFileSystem]):
+class NfsKind(FileSystemKind[NfsFileSystem], ClientSettings[NfsFileSystem], Degradation[NfsFileSystem]):
     """NFS of a server that is there already."""
 
     spec_model = NfsFileSystem
@@ -59,12 +57,12 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
 
     def without(
         self, filesystem: NfsFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
-    ) -> Remains:
+    ) -> DegradedRates:
         """Nothing: mounts are hard, so whoever touches a file waits."""
-        from gridwright.filesystems.loss import Remains
+        from gridwright.filesystems.loss import DegradedRates
 
         words = f"{filesystem.server} is its only server: whoever touches a file waits until it is back"
-        return Remains(0.0, "unavailable", 1.0, words)
+        return DegradedRates(0.0, "unavailable", 1.0, words)
 
     def mount_entry(self, filesystem: NfsFileSystem, source: str | None = None) -> MountEntry:
         """The directory of the server, with options for large sequential files."""
@@ -102,16 +100,6 @@ class NfsKind(FileSystemKind[NfsFileSystem]):
         from gridwright.filesystems.nfs_client.health import health
 
         return health(run, mount_point, filesystem.version, nic_bytes_per_s=nic_bytes_per_s)
-
-    def counters(self, filesystem: NfsFileSystem, run: Run, mount_point: str) -> ReadCounts:
-        """Of the mount, on the wire."""
-        return self.mount_counters(run, mount_point)
-
-    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
-        """Of the mount, on the wire."""
-        from gridwright.filesystems.nfs_client.watcher import WATCHER
-
-        return WATCHER.mount_counters(run, mount_point, root)
 
     def servers_elsewhere(self, filesystem: NfsFileSystem) -> Iterator[ServerPorts]:
         """The server; NFS 3 has its mounting and the list of its ports beside it."""

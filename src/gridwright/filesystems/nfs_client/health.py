@@ -54,7 +54,7 @@ def health(
             servers=[Server(name=server, up=False, state="does not answer")],
         )
     findings += space_findings(space)
-    levels = {each.level for each in findings}
+    levels = {finding.level for finding in findings}
     condition = Condition.DEGRADED if levels & {"error", "warning"} else Condition.HEALTHY
     return Health(
         condition=condition,
@@ -128,9 +128,9 @@ def _version(mount: Mount, wanted: str) -> Iterator[Finding]:
 
 def count_findings(stats: MountStats) -> Iterator[Finding]:
     """What the counters of a mount tell of its network and server."""
-    operations = sum(each.operations for each in stats.calls.values())
-    again = sum(each.sent_again for each in stats.calls.values())
-    timeouts = sum(each.timeouts for each in stats.calls.values())
+    operations = sum(call.operations for call in stats.calls.values())
+    again = sum(call.sent_again for call in stats.calls.values())
+    timeouts = sum(call.timeouts for call in stats.calls.values())
     if operations >= FEWEST_CALLS and again > SENT_AGAIN * operations:
         yield Finding(
             "warning",
@@ -143,7 +143,7 @@ def count_findings(stats: MountStats) -> Iterator[Finding]:
 
 def connection_findings(stats: MountStats, nic_bytes_per_s: float | None) -> Iterator[Finding]:
     """One connection on a card that could carry several."""
-    tcp = [each for each in stats.transports if each.protocol == "tcp"]
+    tcp = [transport for transport in stats.transports if transport.protocol == "tcp"]
     if nic_bytes_per_s and len(tcp) == 1 and nic_bytes_per_s > ONE_CONNECTION_BYTES_PER_S:
         yield Finding(
             "info",

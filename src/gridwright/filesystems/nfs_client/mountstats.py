@@ -127,7 +127,7 @@ def parse_mountstats(text: str) -> list[MountStats]:
 
 def stats_of(point: str, mounts: list[MountStats]) -> MountStats | None:
     """The mount at `point`; of several the last, which is on top."""
-    return next((each for each in reversed(mounts) if each.point == point), None)
+    return next((mount for mount in reversed(mounts) if mount.point == point), None)
 
 
 class MountCounter:
@@ -237,8 +237,8 @@ def _transport(words: list[str]) -> list[Transport]:
     places = {"tcp": (5, 6, 2, 4), "rdma": (5, 6, 2, 4), "udp": (2, 3, None, None)}.get(words[0])
     if places is None:
         return [Transport(words[0], None, None, None, None)]
-    told = [numbers[place] if place is not None and place < len(numbers) else None for place in places]
-    return [Transport(words[0], *told)]
+    types = [numbers[place] if place is not None and place < len(numbers) else None for place in places]
+    return [Transport(words[0], *types)]
 
 
 def _named(names: tuple[str, ...], rest: str) -> dict[str, int]:

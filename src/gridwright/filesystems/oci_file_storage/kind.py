@@ -14,9 +14,6 @@ from gridwright.filesystems.oci_file_storage.model import EXPORT_PATTERN, OciFil
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
@@ -94,19 +91,11 @@ class OciFileStorageKind(FileSystemKind[OciFileStorageFileSystem]):
 
         return health(run, mount_point, VERSION)
 
-    def counters(self, filesystem: OciFileStorageFileSystem, run: Run, mount_point: str) -> ReadCounts:
-        """Of the mount, on the wire."""
-        return self.mount_counters(run, mount_point)
-
-    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
-        """Of the mount, on the wire."""
-        from gridwright.filesystems.nfs_client.watcher import WATCHER
-
-        return WATCHER.mount_counters(run, mount_point, root)
-
-    def file_storage(self, filesystem: OciFileStorageFileSystem) -> OciFileStorageFileSystem:
+    def requests(self, filesystem: OciFileStorageFileSystem) -> Mapping[type, object]:
         """The file system as Oracle makes it."""
-        return filesystem
+        from gridwright.filesystems.provided import FileStorage, request
+
+        return request(FileStorage, filesystem)
 
 
 KIND = OciFileStorageKind()

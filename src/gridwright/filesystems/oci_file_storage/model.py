@@ -39,7 +39,7 @@ class OciFileStorageFileSystem(FileSystem):
         le=3,
         description="The availability domain that holds it, by its number. By default that of the nodes.",
     )
-    capacity: Annotated[Size | None, Update(Change.LIVE, "only the cost is reckoned with it")] = Field(
+    capacity: Annotated[Size | None, Update(Change.LIVE, "only the cost is computed from it")] = Field(
         default=None,
         description="What you expect to keep on it, such as 500 GB: it is billed by what it holds. Without "
         "it the cost is unknown.",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
+from gridwright.filesystems.capabilities import Offers
 from gridwright.filesystems.lustre_client.client import LustreClientKind
 from gridwright.filesystems.oci_lustre.model import OciLustreFileSystem
 from gridwright.yamltext.fields import FieldError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec
 
 
-class OciLustreKind(LustreClientKind[OciLustreFileSystem]):
+class OciLustreKind(LustreClientKind[OciLustreFileSystem], Offers):
     """OCI File Storage with Lustre: the service makes it, and tells then what nodes mount."""
 
     spec_model = OciLustreFileSystem
@@ -59,9 +60,11 @@ class OciLustreKind(LustreClientKind[OciLustreFileSystem]):
 
         return oci_lustre_offers(on_sale)
 
-    def tiered_lustre(self, filesystem: OciLustreFileSystem) -> OciLustreFileSystem:
+    def requests(self, filesystem: OciLustreFileSystem) -> Mapping[type, object]:
         """The file system as Oracle makes it."""
-        return filesystem
+        from gridwright.filesystems.provided import TieredLustre, request
+
+        return request(TieredLustre, filesystem)
 
 
 KIND = OciLustreKind()

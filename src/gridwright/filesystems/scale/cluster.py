@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gridwright.filesystems.scale.administration.wanted import (
+from gridwright.filesystems.scale.administration.desired import (
     NFS_ACLS,
     SYSTEM_POOL,
+    DesiredBucket,
+    DesiredExport,
+    DesiredFileSystem,
+    DesiredNfs,
+    DesiredNode,
+    DesiredNsd,
+    DesiredRemote,
+    DesiredSetting,
     ScaleCluster,
     Usage,
-    WantedBucket,
-    WantedExport,
-    WantedFileSystem,
-    WantedNfs,
-    WantedNode,
-    WantedNsd,
-    WantedRemote,
-    WantedSetting,
 )
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.scale.placement import placement_rules
@@ -54,7 +54,7 @@ def scale_cluster(
     )
     if filesystem.remote is not None:
         remote = filesystem.remote
-        mounted = WantedRemote(
+        mounted = DesiredRemote(
             cluster=remote.cluster,
             contacts=tuple(remote.contacts),
             filesystem=remote.filesystem,
@@ -64,14 +64,14 @@ def scale_cluster(
         )
         return replace(cluster, remotes=(mounted,))
     nsds = _nsds(grid, name, filesystem, machines, disks)
-    holding = tuple(each.name for each in nsds if each.usage != "descOnly")
-    wanted = WantedFileSystem(
+    holding = tuple(nsd.name for nsd in nsds if nsd.usage != "descOnly")
+    wanted = DesiredFileSystem(
         name=device_name(name),
         mount_point=str(filesystem.path),
         block_size=int(filesystem.block_size),
         data_replicas=filesystem.replicas,
         metadata_replicas=filesystem.replicas,
-        nsds=tuple(each.name for each in nsds),
+        nsds=tuple(nsd.name for nsd in nsds),
         metadata_block_size=int(filesystem.metadata_block_size or 0),
         rules=placement_rules(filesystem),
         acls=NFS_ACLS if filesystem.nfs is not None else "",
@@ -83,32 +83,33 @@ def scale_cluster(
     return replace(cluster, nsds=nsds, filesystems=(wanted,), tiebreakers=ties, buckets=buckets, nfs=nfs)
 
 
-def _nfs(filesystem: ScaleFileSystem) -> WantedNfs | None:
+def _nfs(filesystem: ScaleFileSystem) -> DesiredNfs | None:
     """CES with its shared root in the file system itself (mmchconfig command, cesSharedRoot)."""
     given = filesystem.nfs
     if given is None:
         return None
-    return WantedNfs(
+    return DesiredNfs(
         root=f"{filesystem.path}/{given.directory}",
         servers=tuple(given.servers),
         addresses=tuple(given.addresses),
         exports=tuple(
-            WantedExport(each.path, tuple(each.clients), each.access, each.squash) for each in given.exports
+            DesiredExport(export.path, tuple(export.clients), export.access, export.squash)
+            for export in given.exports
         ),
     )
 
 
-def _buckets(device: str, filesystem: ScaleFileSystem) -> Iterator[WantedBucket]:
-    for each in filesystem.buckets or ():
-        yield WantedBucket(
+def _buckets(device: str, filesystem: ScaleFileSystem) -> Iterator[DesiredBucket]:
+    for bucket in filesystem.buckets or ():
+        yield DesiredBucket(
             filesystem=device,
-            fileset=each.directory,
-            bucket=each.bucket,
-            prefix=each.prefix or "",
-            endpoint=each.endpoint,
-            region=each.region or "",
-            mode=each.mode,
-            keys=each.keys,
+            fileset=bucket.directory,
+            bucket=bucket.bucket,
+            prefix=bucket.prefix or "",
+            endpoint=bucket.endpoint,
+            region=bucket.region or "",
+            mode=bucket.mode,
+            keys=bucket.keys,
         )
 
 
@@ -126,31 +127,35 @@ def nsd_name(grid: str, filesystem: str, disk: PairDisk) -> str:
     return f"{grid}_{filesystem}_{own}".replace("-", "_")
 
 
-def _nodes(machines: Sequence[ClusterMachine], filesystem: ScaleFileSystem) -> tuple[WantedNode, ...]:
+def _nodes(machines: Sequence[ClusterMachine], filesystem: ScaleFileSystem) -> tuple[DesiredNode, ...]:
     quorum = set(quorum_names(machines, filesystem.replicas))
     exporting = filesystem.nfs.servers if filesystem.nfs is not None else ()
     return tuple(
-        WantedNode(
-            name=each.name,
-            address=each.address,
-            is_server=each.is_server,
-            is_quorum=each.name in quorum,
+        DesiredNode(
+            name=machine.name,
+            address=machine.address,
+            is_server=machine.is_server,
+            is_quorum=machine.name in quorum,
             # A manager has work of the whole file system: it is a server, as clients have jobs.
-            is_manager=each.is_server or each.name in quorum,
-            fault_domain=each.fault_domain,
-            memory_bytes=each.memory_bytes,
-            nic_bytes_per_s=each.nic_bytes_per_s,
-            is_protocol=each.name in exporting,
+            is_manager=machine.is_server or machine.name in quorum,
+            fault_domain=machine.fault_domain,
+            memory_bytes=machine.memory_bytes,
+            nic_bytes_per_s=machine.nic_bytes_per_s,
+            is_protocol=machine.name in exporting,
         )
-        for each in machines
+        for machine in machines
     )
 
 
 def _classes(machines: Sequence[ClusterMachine]) -> Mapping[str, tuple[str, ...]]:
     found = {
-        SERVERS_CLASS: tuple(each.name for each in machines if each.is_server and not each.is_witness),
-        WITNESS_CLASS: tuple(each.name for each in machines if each.is_witness),
-        CLIENTS_CLASS: tuple(each.name for each in machines if not each.is_server and each.runs_jobs),
+        SERVERS_CLASS: tuple(
+            machine.name for machine in machines if machine.is_server and not machine.is_witness
+        ),
+        WITNESS_CLASS: tuple(machine.name for machine in machines if machine.is_witness),
+        CLIENTS_CLASS: tuple(
+            machine.name for machine in machines if not machine.is_server and machine.runs_jobs
+        ),
     }
     return {name: members for name, members in found.items() if members}
 
@@ -161,19 +166,19 @@ def _nsds(
     filesystem: ScaleFileSystem,
     machines: Sequence[ClusterMachine],
     disks: Sequence[PairDisk],
-) -> tuple[WantedNsd, ...]:
+) -> tuple[DesiredNsd, ...]:
     """Each disk with both servers of its pair, which take turns in being the first (rule 2)."""
     pairs: dict[int, list[str]] = {}
-    for each in machines:
-        if each.is_server:
-            pairs.setdefault(each.pair, []).append(each.name)
+    for machine in machines:
+        if machine.is_server:
+            pairs.setdefault(machine.pair, []).append(machine.name)
     groups = failure_groups(filesystem.replicas, machines)
     made = []
     for disk in disks:
         servers = pairs[disk.pair]
         turn = disk.index % len(servers)
         made.append(
-            WantedNsd(
+            DesiredNsd(
                 name=nsd_name(grid, name, disk),
                 device=disk.device,
                 servers=(*servers[turn:], *servers[:turn]),
@@ -202,10 +207,10 @@ def failure_groups(replicas: int, machines: Sequence[ClusterMachine]) -> Mapping
     With one copy it is the pair; with two, what fails together: the site where servers are in two, else the
     pair, so that copies are never on one pair.
     """
-    servers = [each for each in machines if each.is_server]
-    sites = {each.site for each in servers}
+    servers = [machine for machine in machines if machine.is_server]
+    sites = {server.site for server in servers}
     by_site = replicas > 1 and len(sites) > 1
-    return {each.pair: 100 + (each.site if by_site else each.pair) for each in servers}
+    return {server.pair: 100 + (server.site if by_site else server.pair) for server in servers}
 
 
 def page_pool(memory_bytes: int, share: float, *, is_server: bool) -> int:
@@ -223,22 +228,22 @@ def max_mbps(nic_bytes_per_s: float) -> int:
     return max(round(2 * nic_bytes_per_s / 1e6), 2048)
 
 
-def _settings(filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine]) -> tuple[WantedSetting, ...]:
+def _settings(filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine]) -> tuple[DesiredSetting, ...]:
     everywhere = [
         # Before mmcrfs, and while the daemon is down everywhere (rule 4).
-        WantedSetting(parameter="maxblocksize", value="16M", needs_down=True, source="facts 003"),
-        WantedSetting(
+        DesiredSetting(parameter="maxblocksize", value="16M", needs_down=True, source="facts 003"),
+        DesiredSetting(
             parameter="tscCmdPortRange",
             value=f"{FIRST_COMMAND}-{LAST_COMMAND}",
             source="facts 003, its range moved out of that of outgoing connections",
         ),
-        WantedSetting(parameter="numaMemoryInterleave", value="yes", source="facts 003"),
-        WantedSetting(parameter="workerThreads", value="1024", source="facts 003"),
+        DesiredSetting(parameter="numaMemoryInterleave", value="yes", source="facts 003"),
+        DesiredSetting(parameter="workerThreads", value="1024", source="facts 003"),
     ]
-    if any(each.is_witness for each in machines):
+    if any(machine.is_witness for machine in machines):
         # A descriptor that it cannot write is no reason for it to keep the file system.
         why = "IBM Storage Scale, synchronous mirroring with replication: the tiebreaker node"
-        everywhere.append(WantedSetting("unmountOnDiskFail", "yes", WITNESS_CLASS, source=why))
+        everywhere.append(DesiredSetting("unmountOnDiskFail", "yes", WITNESS_CLASS, source=why))
     return (
         *everywhere,
         *_of_class(filesystem, machines, is_server=True),
@@ -248,40 +253,40 @@ def _settings(filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine]) -
 
 def _of_class(
     filesystem: ScaleFileSystem, machines: Sequence[ClusterMachine], *, is_server: bool
-) -> list[WantedSetting]:
+) -> list[DesiredSetting]:
     """What nodes of one class have; the smallest of them decides, as a class has one value."""
     members = [
-        each
-        for each in machines
-        if each.is_server == is_server and not each.is_witness and (each.runs_jobs or is_server)
+        machine
+        for machine in machines
+        if machine.is_server == is_server and not machine.is_witness and (machine.runs_jobs or is_server)
     ]
     if not members:
         return []
     node_class = SERVERS_CLASS if is_server else CLIENTS_CLASS
     found = []
-    memory = [each.memory_bytes for each in members if each.memory_bytes is not None]
+    memory = [member.memory_bytes for member in members if member.memory_bytes is not None]
     if memory:
         share = filesystem.pagepool.servers if is_server else filesystem.pagepool.clients
         pool = page_pool(min(memory), share, is_server=is_server)
         cached = _files_cached(min(memory), is_server=is_server)
         found += [
-            WantedSetting(
+            DesiredSetting(
                 parameter="pagepool",
                 value=f"{pool // MIB}M",
                 node_class=node_class,
                 source="facts 003, as a part of memory",
             ),
-            WantedSetting(
+            DesiredSetting(
                 parameter="maxFilesToCache",
                 value=str(cached),
                 node_class=node_class,
                 source="facts 003, as a part of memory",
             ),
         ]
-    rates = [each.nic_bytes_per_s for each in members if each.nic_bytes_per_s]
+    rates = [member.nic_bytes_per_s for member in members if member.nic_bytes_per_s]
     if rates:
         found.append(
-            WantedSetting(
+            DesiredSetting(
                 parameter="maxMBpS",
                 value=str(max_mbps(min(rates))),
                 node_class=node_class,

@@ -60,7 +60,7 @@ def filesystem_findings(printed: str, device: str, block_size: int, replicas: in
             fields.setdefault(row.get("fieldName", ""), set()).add(row.get("data", ""))
     sizes = {int(each) for each in fields.get("blockSize", ()) if each.isascii() and each.isdecimal()}
     if sizes and block_size not in sizes:
-        there = " and ".join(str(Bytes(each)) for each in sorted(sizes))
+        there = " and ".join(str(Bytes(size)) for size in sorted(sizes))
         yield Finding(
             "warning",
             "scale-block-size",

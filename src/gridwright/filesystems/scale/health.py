@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from gridwright.errors import Finding, GridwrightError, Level
 from gridwright.filesystems.free_space import read_free_space, space_findings
-from gridwright.filesystems.health import Condition, Health, Run, TargetHealth
+from gridwright.filesystems.health import Condition, Health, Run, TargetHealth, TimeUp
 from gridwright.filesystems.mount_table import mount_of, read_mounts
 from gridwright.filesystems.scale.administration.order import BIN
 from gridwright.filesystems.scale.administration.y_format import records
@@ -37,29 +37,30 @@ def health(filesystem: ScaleFileSystem, run: Run, mount_point: str) -> Health:
     Raises GridwrightError (status ENVIRONMENT) where the node itself does not answer.
     """
     mount = mount_of(mount_point, read_mounts(run))
-    asked = _Asked(run)
+    reader = _CommandReader(run)
     if mount is None or mount.type != "gpfs":
         there = f"there is {mount.type} of {mount.source}" if mount else "nothing is mounted there"
         text = f"no Spectrum Scale is mounted at {mount_point}: {there}"
         missing = Finding(
             "error", "filesystem-not-mounted", text, "mmmount FILESYSTEM; mmgetstate tells of the daemon"
         )
-        return Health(condition=Condition.BROKEN, findings=[missing, *_of_node(asked), *asked.silent()])
-    findings = _of_node(asked)
+        return Health(condition=Condition.BROKEN, findings=[missing, *_of_node(reader), *reader.silent()])
+    # First: what follows may take all of the time that there is.
     space = read_free_space(run, mount.point)
+    findings = _of_node(reader)
     if isinstance(space, str):
         text = f"{mount.point} does not answer: {space}. What touches it waits"
         silent = Finding(
             "error", "filesystem-silent", text, "See mmgetstate -a, mmdiag --waiters and mmfs.log.latest"
         )
-        return Health(condition=Condition.SILENT, findings=[silent, *findings, *asked.silent()])
+        return Health(condition=Condition.SILENT, findings=[silent, *findings, *reader.silent()])
     targets: list[TargetHealth] = []
     # Commands about disks are of the cluster that has them.
     if filesystem.remote is None:
         device = mount.source.rpartition("/")[2]
-        targets, more = _of_cluster(asked, filesystem, device)
+        targets, more = _of_cluster(reader, filesystem, device)
         findings += more
-    findings = _sorted([*findings, *asked.silent(), *space_findings(space)])
+    findings = _sorted([*findings, *reader.silent(), *space_findings(space)])
     return Health(
         condition=_condition(filesystem, findings),
         findings=findings,
@@ -70,13 +71,13 @@ def health(filesystem: ScaleFileSystem, run: Run, mount_point: str) -> Health:
 
 
 def _condition(filesystem: ScaleFileSystem, findings: Sequence[Finding]) -> Condition:
-    if filesystem.replicas == 1 and any(each.name == "scale-disk-down" for each in findings):
+    if filesystem.replicas == 1 and any(finding.name == "scale-disk-down" for finding in findings):
         return Condition.BROKEN
-    levels = {each.level for each in findings}
+    levels = {finding.level for finding in findings}
     return Condition.DEGRADED if levels & {"error", "warning"} else Condition.HEALTHY
 
 
-class _Asked:
+class _CommandReader:
     """Commands that were asked, and which of them told nothing."""
 
     def __init__(self, run: Run) -> None:
@@ -91,9 +92,9 @@ class _Asked:
             return ""
         try:
             answer = self._run([f"{BIN}/{name}", *words[1:]], timeout_s=LIMIT_S)
-        except GridwrightError as error:
+        except (GridwrightError, TimeUp) as error:
             self._silent.setdefault(name, str(error).splitlines()[0])
-            self._hanging += 1
+            self._hanging = MOST_HANGING if isinstance(error, TimeUp) else self._hanging + 1
             return ""
         if told not in answer.stdout:
             said = answer.stderr.decode(errors="replace").strip()[:200]
@@ -101,8 +102,11 @@ class _Asked:
         return answer.stdout.decode(errors="replace")
 
     def host(self) -> str:
-        """The name of the node that commands run on."""
-        return self._run(["uname", "-n"]).stdout.decode(errors="replace").strip()
+        """The name of the node that commands run on; empty where there was no time to ask."""
+        try:
+            return self._run(["uname", "-n"]).stdout.decode(errors="replace").strip()
+        except TimeUp:
+            return ""
 
     def silent(self) -> list[Finding]:
         """One finding for all of them: what keeps one from answering keeps the others, too."""
@@ -119,28 +123,28 @@ class _Asked:
         ]
 
 
-def _of_node(asked: _Asked) -> list[Finding]:
+def _of_node(reader: _CommandReader) -> list[Finding]:
     """What the node's own monitor and daemon tell."""
-    monitored = asked("mmhealth", "node", "show", "-Y", told=b"mmhealth:State:0:")
+    monitored = reader("mmhealth", "node", "show", "-Y", told=b"mmhealth:State:0:")
     # No thread waits where there are no rows at all.
-    waiting = asked("mmdiag", "--waiters", "-Y", told=b"")
+    waiting = reader("mmdiag", "--waiters", "-Y", told=b"")
     return _sorted([*monitor_findings(monitored), *waiter_findings(waiting)])
 
 
 def _of_cluster(
-    asked: _Asked, filesystem: ScaleFileSystem, device: str
+    reader: _CommandReader, filesystem: ScaleFileSystem, device: str
 ) -> tuple[list[TargetHealth], list[Finding]]:
     """The disks of its own cluster, and what it was made with."""
-    disks = asked("mmlsdisk", device, "-Y")
+    disks = reader("mmlsdisk", device, "-Y")
     findings = [*disk_findings(disks, device)]
-    made = asked("mmlsfs", device, "-Y")
+    made = reader("mmlsfs", device, "-Y")
     findings += filesystem_findings(made, device, int(filesystem.block_size), filesystem.replicas)
     # All servers are asked over ssh then: by these themselves, and not by every node.
-    if serves(asked("mmlsnsd", "-Y"), asked.host()):
+    if serves(reader("mmlsnsd", "-Y"), reader.host()):
         # What tells the room of pools reads maps of the disks, and is for servers, too.
         if filesystem.pool_names:
-            findings += pool_findings(asked("mmlspool", device, told=TOLD), device)
-        findings += path_findings(asked("mmlsnsd", "-X", "-Y"))
+            findings += pool_findings(reader("mmlspool", device, told=TOLD), device)
+        findings += path_findings(reader("mmlsnsd", "-X", "-Y"))
     return disks_of(disks), findings
 
 

@@ -6,29 +6,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from gridwright.filesystems.capabilities import ClientSettings, Degradation, Offers, SharedDiskCluster
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gridwright.errors import Finding
-    from gridwright.filesystems.counters import ReadCounts
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.loss import DeadPart, PartGroup, Remains
+    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.offers import Offer, OnSale
-    from gridwright.filesystems.provided import SharedDiskServers
     from gridwright.filesystems.resources import Contribution
-    from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers, PairDisk
+    from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
     from gridwright.filesystems.site import Site
     from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.spec.model import GridSpec
     from gridwright.spec.provider import ProviderKind
 
 
-class ScaleKind(FileSystemKind[ScaleFileSystem]):
+class ScaleKind(
+    FileSystemKind[ScaleFileSystem],
+    ClientSettings[ScaleFileSystem],
+    Degradation[ScaleFileSystem],
+    Offers,
+    SharedDiskCluster[ScaleFileSystem],
+):
     """Spectrum Scale, which its own daemon mounts."""
 
     spec_model = ScaleFileSystem
@@ -77,7 +80,7 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
 
     def without(
         self, filesystem: ScaleFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
-    ) -> Remains:
+    ) -> DegradedRates:
         """What is left of it until they are back."""
         from gridwright.filesystems.scale.loss import without
 
@@ -93,10 +96,10 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         """Where nodes see it, and what is installed for it: nodes have one release, for all of them."""
         from gridwright.filesystems.scale.packages import playbook_packages
 
-        packages = next((each.packages for each in filesystems if each.packages), None)
-        release = next((each.release for each in filesystems if each.release), None)
+        packages = next((filesystem.packages for filesystem in filesystems if filesystem.packages), None)
+        release = next((filesystem.release for filesystem in filesystems if filesystem.release), None)
         return {
-            "gridwright_scale": [str(each.path) for each in filesystems],
+            "gridwright_scale": [str(filesystem.path) for filesystem in filesystems],
             **({"gridwright_scale_packages": playbook_packages(packages)} if packages else {}),
             **({"gridwright_scale_release": release} if release else {}),
         }
@@ -129,15 +132,15 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         )
         return (role, cluster)
 
-    def shared_disk_servers(self, filesystem: ScaleFileSystem) -> SharedDiskServers | None:
-        """Itself: without servers of its own it has the ports that clients reach each other on."""
-        return filesystem
-
-    def named_servers(self, filesystem: ScaleFileSystem) -> NamedServers | None:
-        """The pairs of a site, and its witness."""
+    def requests(self, filesystem: ScaleFileSystem) -> Mapping[type, object]:
+        """Itself, which has at least the ports of clients; and the pairs of a site, with its witness."""
+        from gridwright.filesystems.provided import SharedDiskServers, request
         from gridwright.filesystems.scale.site_servers import named_servers
+        from gridwright.filesystems.shared_disks import NamedServers
 
-        return named_servers(filesystem)
+        named = named_servers(filesystem)
+        own = request(SharedDiskServers, filesystem)
+        return own if named is None else {**own, **request(NamedServers, named)}
 
     def cluster_document(
         self,
@@ -146,17 +149,11 @@ class ScaleKind(FileSystemKind[ScaleFileSystem]):
         filesystem: ScaleFileSystem,
         machines: Sequence[ClusterMachine],
         disks: Sequence[PairDisk],
-    ) -> Mapping[str, Any] | None:
+    ) -> Mapping[str, Any]:
         """The cluster, with quorum, NSDs and settings."""
         from gridwright.filesystems.scale.cluster import scale_cluster
 
         return scale_cluster(grid, name, filesystem, machines, disks).document()
-
-    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts | None:
-        """Of the mount, as `mmpmon` counts it where it runs here; takes root."""
-        from gridwright.filesystems.scale.mmpmon import WATCHER
-
-        return WATCHER.mount_counters(run, mount_point, root)
 
     def health(
         self,

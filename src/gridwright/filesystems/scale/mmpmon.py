@@ -51,7 +51,7 @@ class Mmpmon:
             if time.monotonic() - self._failed_s < AGAIN_S:
                 raise self._error()
             try:
-                return parse_fs_io(self._asked())
+                return parse_fs_io(self._query())
             except OSError as error:
                 self._why = error.strerror or str(error) or "it does not answer"
                 self._failed_s = time.monotonic()
@@ -63,7 +63,7 @@ class Mmpmon:
             f"mmpmon does not tell what is moved: {self._why}", remedy="run mmpmon -p as root, and mmgetstate"
         )
 
-    def _asked(self) -> str:
+    def _query(self) -> str:
         if self._process is None:
             self._process = subprocess.Popen(
                 list(self._command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -106,7 +106,7 @@ def parse_fs_io(text: str) -> dict[str, TrafficCount]:
             continue
         told = dict(zip(words[1::2], words[2::2], strict=False))
         figures = [told.get(f"_{name}_", "") for name in ("t", "tu", "br", "bw", "rdc", "wc")]
-        if told.get("_rc_") != "0" or not all(each.isdecimal() for each in figures) or "_fs_" not in told:
+        if told.get("_rc_") != "0" or not all(figure.isdecimal() for figure in figures) or "_fs_" not in told:
             continue
         seconds, microseconds, read, written, reads, writes = map(int, figures)
         found[told["_fs_"]] = TrafficCount(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gridwright.filesystems.scale.administration.wanted import SYSTEM_POOL
+from gridwright.filesystems.scale.administration.desired import SYSTEM_POOL
 from gridwright.filesystems.scale.buckets import AfmBucket
 from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
 from gridwright.filesystems.scale.nfs_fields import CesNfs
@@ -183,7 +183,7 @@ class ScaleFileSystem(FileSystem):
     @property
     def pool_disks(self) -> Mapping[str, Disks]:
         """Disks of each server in pools beside system, by pool."""
-        return {name: each.disks for name, each in (self.pools or {}).items()}
+        return {name: pool.disks for name, pool in (self.pools or {}).items()}
 
     @property
     def file_disks(self) -> Disks | None:

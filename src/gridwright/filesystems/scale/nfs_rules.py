@@ -165,7 +165,7 @@ def nfs_findings(name: str, filesystem: ScaleFileSystem) -> Iterator[Finding]:
     disk_servers = {server for pair in filesystem.pairs or () for server in pair.servers}
     if filesystem.witness is not None:
         disk_servers.add(filesystem.witness.server)
-    if both := [each for each in nfs.servers if each in disk_servers]:
+    if both := [server for server in nfs.servers if server in disk_servers]:
         yield Finding(
             "warning",
             "scale-nfs-on-disk-servers",
@@ -180,7 +180,7 @@ def _without_ganesha(name: str, filesystem: ScaleFileSystem, servers: Sequence[s
     """Packages that have no NFS server; nobody knows what an address in a variable leads to."""
     given = filesystem.packages or []
     files = [str(each.path or each.url or "").rpartition("/")[2] for each in given]
-    if files and not any(not each or each.startswith(_NFS_PACKAGE) for each in files):
+    if files and not any(not file or file.startswith(_NFS_PACKAGE) for file in files):
         yield Finding(
             "warning",
             "scale-nfs-no-package",

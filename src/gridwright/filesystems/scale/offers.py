@@ -78,17 +78,17 @@ class ScaleOffer:
         """
         best: SharedChoice | None = None
         bounds = sorted(
-            (self._least_usd(each, bytes_per_s, capacity_bytes), number)
-            for number, each in enumerate(self.servers)
+            (self._least_usd(server, bytes_per_s, capacity_bytes), number)
+            for number, server in enumerate(self.servers)
         )
         for bound, number in bounds:
             if math.isinf(bound) or (best is not None and bound > best.usd_per_hour):
                 break
-            found = self._with(self.servers[number], bytes_per_s, capacity_bytes)
-            if found is None:
+            choice = self._with(self.servers[number], bytes_per_s, capacity_bytes)
+            if choice is None:
                 continue
-            if best is None or (found.usd_per_hour, found.servers) < (best.usd_per_hour, best.servers):
-                best = found
+            if best is None or (choice.usd_per_hour, choice.servers) < (best.usd_per_hour, best.servers):
+                best = choice
         return best
 
     def _least_usd(self, server: PairedServer, bytes_per_s: float, capacity_bytes: int) -> float:
@@ -144,6 +144,6 @@ def scale_offers(on_sale: OnSale) -> list[ScaleOffer]:
     Metadata are on the same volumes as data, so that types for large sequential requests will not do.
     """
     volumes = on_sale.shared_volumes.not_sequential()
-    every = [found for each in on_sale.servers if (found := paired_server(*each))]
+    every = [server for each in on_sale.servers if (server := paired_server(*each))]
     servers = [each for each in every if volumes.brings(each.bytes_per_s, each.most_volumes)]
     return [ScaleOffer(servers, volumes)] if servers and volumes.volumes else []

@@ -132,5 +132,6 @@ def packages_of_cloud(fields: Mapping[str, Any], provider: ProviderKind) -> Iter
 def playbook_packages(packages: list[ScalePackage]) -> list[dict[str, str]]:
     """What the role reads of them."""
     return [
-        {name: str(value) for name, value in each.model_dump(exclude_none=True).items()} for each in packages
+        {name: str(value) for name, value in package.model_dump(exclude_none=True).items()}
+        for package in packages
     ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gridwright.errors import Finding
+from gridwright.filesystems.scale.administration.desired import SYSTEM_POOL
 from gridwright.filesystems.scale.administration.policy import OWN
-from gridwright.filesystems.scale.administration.wanted import SYSTEM_POOL
 from gridwright.filesystems.scale.model import ScaleFileSystem
 
 
@@ -23,9 +23,10 @@ def placement_rules(filesystem: ScaleFileSystem) -> tuple[str, ...]:
     if not filesystem.pool_names:
         return ()
     migrations = (
-        f"RULE '{OWN}full-{source}' MIGRATE FROM POOL '{source}' THRESHOLD({each.above},{each.until}) "
-        f"WEIGHT(CURRENT_TIMESTAMP - ACCESS_TIME) TO POOL '{each.to}'"
-        for source, each in (filesystem.migrations or {}).items()
+        f"RULE '{OWN}full-{source}' MIGRATE FROM POOL '{source}' "
+        f"THRESHOLD({migration.above},{migration.until}) "
+        f"WEIGHT(CURRENT_TIMESTAMP - ACCESS_TIME) TO POOL '{migration.to}'"
+        for source, migration in (filesystem.migrations or {}).items()
     )
     return (*migrations, f"RULE '{OWN}new-files' SET POOL '{filesystem.file_pool}'")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gridwright.filesystems.scale.administration.wanted import SYSTEM_POOL
+from gridwright.filesystems.scale.administration.desired import SYSTEM_POOL
 from gridwright.spec.provider import ProviderKind
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.fields import FieldError
@@ -37,7 +37,8 @@ def pool_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
 
 def pools_of_provider(fields: Mapping[str, Any], provider: ProviderKind) -> Iterator[_Problem]:
     """Pools that its provider does not make."""
-    if fields.get("pools") is None or provider.shares_pools or not provider.shares_volumes:
+    shared = provider.shared_volumes
+    if fields.get("pools") is None or shared is None or shared.has_pools:
         return
     yield (
         ("pools",),

@@ -45,14 +45,14 @@ def pools_of(printed: str) -> list[PoolSpace]:
 
 def pool_findings(printed: str, device: str) -> Iterator[Finding]:
     """Pools that have little room left: a file is in one of them, however much the others have."""
-    for each in pools_of(printed):
-        if not each.total_bytes or each.free_bytes >= (1 - FULL) * each.total_bytes:
+    for pool in pools_of(printed):
+        if not pool.total_bytes or pool.free_bytes >= (1 - FULL) * pool.total_bytes:
             continue
         yield Finding(
-            "warning" if each.free_bytes else "error",
+            "warning" if pool.free_bytes else "error",
             "scale-pool-full",
-            f"pool {each.name} of {device}: {100 - 100 * each.free_bytes / each.total_bytes:.0f} % in use, "
-            f"{format_bytes(each.free_bytes)} of {format_bytes(each.total_bytes)} left. Files that belong "
+            f"pool {pool.name} of {device}: {100 - 100 * pool.free_bytes / pool.total_bytes:.0f} % in use, "
+            f"{format_bytes(pool.free_bytes)} of {format_bytes(pool.total_bytes)} left. Files that belong "
             "there get no more, though other pools have room",
             f"Add disks to it, or have files leave it: migrations in the spec, or mmapplypolicy {device}",
         )

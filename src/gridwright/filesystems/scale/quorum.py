@@ -16,12 +16,12 @@ def quorum_names(machines: Sequence[ClusterMachine], replicas: int = 1) -> tuple
     One server of each pair comes first. With two copies a whole pair may die and the cluster goes on, so no
     pair has two votes: where pairs are even in number, a node without disks has the odd one.
     """
-    servers = [each for each in machines if each.is_server]
-    if replicas > 1 and len({each.site for each in servers}) > 1:
+    servers = [machine for machine in machines if machine.is_server]
+    if replicas > 1 and len({server.site for server in servers}) > 1:
         return _of_sites(servers)
-    clients = [each for each in machines if not each.is_server]
+    clients = [machine for machine in machines if not machine.is_server]
     first = _first_of_pairs(servers)
-    others = [each for each in servers if each not in first]
+    others = [server for server in servers if server not in first]
     if not servers:
         ordered = clients
     elif replicas > 1 and 1 < len(first) < MOST_QUORUM:
@@ -30,16 +30,16 @@ def quorum_names(machines: Sequence[ClusterMachine], replicas: int = 1) -> tuple
         ordered = [*first, *others]
     # Two without tiebreaker disks stop when either of them dies, and one alone only when that one does.
     if len(ordered) == 2 and servers:
-        return tuple(each.name for each in ordered)
+        return tuple(machine.name for machine in ordered)
     return tuple(each.name for each in ordered[: _odd(min(len(ordered), MOST_QUORUM))])
 
 
 def _of_sites(servers: Sequence[ClusterMachine]) -> tuple[str, ...]:
     """As many of each site, so that most votes are left without any of them; the witness has the odd one."""
     by_site: dict[int, list[str]] = {}
-    for each in _first_of_pairs([one for one in servers if not one.is_witness]):
-        by_site.setdefault(each.site, []).append(each.name)
-    witness = [each.name for each in servers if each.is_witness]
+    for machine in _first_of_pairs([one for one in servers if not one.is_witness]):
+        by_site.setdefault(machine.site, []).append(machine.name)
+    witness = [server.name for server in servers if server.is_witness]
     room = (MOST_QUORUM - len(witness)) // len(by_site)
     each_has = min(room, *map(len, by_site.values()))
     if not witness and each_has % 2 == 0:
@@ -50,14 +50,14 @@ def _of_sites(servers: Sequence[ClusterMachine]) -> tuple[str, ...]:
 
 def _first_of_pairs(servers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
     seen: dict[int, ClusterMachine] = {}
-    for each in servers:
-        seen.setdefault(each.pair, each)
+    for server in servers:
+        seen.setdefault(server.pair, server)
     return list(seen.values())
 
 
 def _apart(voters: Sequence[ClusterMachine], others: Sequence[ClusterMachine]) -> list[ClusterMachine]:
     """Others in the order in which one more should have a vote: of a fault domain without one first."""
-    taken = {each.fault_domain for each in voters}
+    taken = {voter.fault_domain for voter in voters}
     return sorted(others, key=lambda each: each.fault_domain in taken)
 
 

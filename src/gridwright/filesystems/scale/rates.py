@@ -8,7 +8,7 @@ from dataclasses import replace
 from gridwright.errors import Finding
 from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Route
-from gridwright.filesystems.scale.administration.wanted import SYSTEM_POOL
+from gridwright.filesystems.scale.administration.desired import SYSTEM_POOL
 from gridwright.filesystems.scale.model import ScaleFileSystem
 from gridwright.filesystems.scale.placement import filled_pools
 from gridwright.filesystems.servers import ServerGroup, server_costs, server_group
@@ -37,7 +37,7 @@ def contribute(name: str, filesystem: ScaleFileSystem, site: Site) -> Contributi
         return Contribution({}, costs, unknown=pools)
     costs += tuple(_cost(each, filesystem.nsd.count) for pool, each in pools.items() if pool != SYSTEM_POOL)
     serving = replace(group, disks=pools[filesystem.file_pool])
-    filled = [pools[each].capacity_bytes for each in filled_pools(filesystem)]
+    filled = [pools[filled_pool].capacity_bytes for filled_pool in filled_pools(filesystem)]
     return Contribution(
         {
             operation: Route((*site.nodes.network(operation), *serving.uses(operation)))
@@ -45,7 +45,7 @@ def contribute(name: str, filesystem: ScaleFileSystem, site: Site) -> Contributi
         },
         costs,
         capacity_bytes=sum(filled) * filesystem.nsd.count,
-        outlives_server=all(each.are_volumes for each in pools.values()),
+        outlives_server=all(pool.are_volumes for pool in pools.values()),
         targets=serving.targets,
         findings=(_licences(name), *_rooms(name, filesystem, pools)),
     )

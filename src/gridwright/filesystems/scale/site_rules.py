@@ -48,7 +48,7 @@ def provider_problems(
 ) -> Iterator[_Problem]:
     """Servers that the grid's provider cannot make, or that are not its to name."""
     yield from _key(fields, grid, provider)
-    if fields.get("nsd") is not None and not provider.shares_volumes:
+    if fields.get("nsd") is not None and provider.shared_volumes is None:
         yield ("nsd",), FieldError(*_unshared(provider))
     elif isinstance(fields.get("nsd"), Mapping):
         yield from _volume_type(fields["nsd"], provider)
@@ -104,7 +104,7 @@ def _unshared(provider: ProviderKind) -> tuple[str, str]:
 
 def _volume_type(servers: Mapping[str, Any], provider: ProviderKind) -> Iterator[_Problem]:
     """Rule 8: both of a pair attach its volumes, which not every type of a cloud lets them do."""
-    disks, types = servers.get("disks"), provider.shared_volume_types
+    disks, types = servers.get("disks"), provider.shared_volumes.types if provider.shared_volumes else ()
     given = disks.get("type") if isinstance(disks, Mapping) else None
     if types and isinstance(given, str) and given not in (INSTANCE_STORE, *types):
         yield (
@@ -181,7 +181,7 @@ def _disks(fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
         pools = pair.get("pools")
         lists: list[tuple[tuple[str, ...], Any]] = [(("disks",), pair.get("disks"))]
         lists += (
-            [(("pools", str(name)), each) for name, each in pools.items()]
+            [(("pools", str(name)), pool) for name, pool in pools.items()]
             if isinstance(pools, Mapping)
             else []
         )
@@ -209,7 +209,7 @@ def pair_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
                 ),
             )
         return
-    sites = {each.get("site", 1) for each in pairs if isinstance(each.get("site", 1), int)}
+    sites = {pair.get("site", 1) for pair in pairs if isinstance(pair.get("site", 1), int)}
     copies, has_witness = fields.get("replicas") == 2, fields.get("witness") is not None
     if copies and len(pairs) < 2:
         yield (

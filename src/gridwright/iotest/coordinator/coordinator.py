@@ -49,7 +49,7 @@ AGAIN_S = 10.0
 """Between two looks for the same silence: who is asked has something to do as well."""
 
 
-class Blame:
+class OutageDiagnosis:
     """The causes that are known, each told once, and looked for by one look at a time."""
 
     def __init__(self, ask: Ask | None, emit: Emit) -> None:
@@ -160,7 +160,7 @@ class FleetWatch:
     """Has every node show that it lives, and gives up on those that do not; `run` goes on until cancelled."""
 
     def __init__(
-        self, nodes: Mapping[str, RemoteNode], judge: SilenceJudge, blame: Blame, emit: Emit
+        self, nodes: Mapping[str, RemoteNode], judge: SilenceJudge, blame: OutageDiagnosis, emit: Emit
     ) -> None:
         self._nodes = nodes
         self._judge = judge
@@ -289,7 +289,7 @@ class Coordinator:
         self._fleet = fleet
         self.watch = LoadWatch(roots=[os.getpid(), *fleet.served_by])
         """Sees this machine, of which nodes may be containers."""
-        self.blame = Blame(fleet.causes, tell)
+        self.blame = OutageDiagnosis(fleet.causes, tell)
         self.write_rates: dict[str, float] = {}
         """Bytes a second of all nodes, with the closing fsync, by file system."""
         self._watching = FleetWatch(self.nodes, judge, self.blame, tell)
@@ -380,7 +380,7 @@ class Coordinator:
             await asyncio.sleep(0.02)
         if self._fleet.asleep:
             self.tell(_asleep_finding(self._fleet.asleep))
-        await self.on_each(self.here, lambda node: node.measure_clock(8))
+        await self.run_on_nodes(self.here, lambda node: node.measure_clock(8))
         for node in self.here:
             if (apart := clock_finding(node.name, node.clock.wall_s)) is not None:
                 self.tell(apart)
@@ -503,7 +503,7 @@ class Coordinator:
                     stranger = self._strangers.get(name)
                     node.fail(f"{reason}; {stranger}" if stranger else reason)
 
-    async def on_each(
+    async def run_on_nodes(
         self, nodes: Sequence[RemoteNode], act: Callable[[RemoteNode], Awaitable[Result]]
     ) -> dict[str, Result | NodeFailed]:
         """Do something on all these nodes at once; by name, what came of it, or how it failed."""
@@ -573,5 +573,5 @@ def _asleep_finding(nodes: Sequence[str]) -> Finding:
         "info",
         "nodes-off",
         f"{fold_hosts(nodes)} {are} off until jobs wait, and not tested",
-        "hand in jobs that wake them, and test while these run; or test what is on",
+        "submit jobs that wake them, and test while these run; or test what is on",
     )

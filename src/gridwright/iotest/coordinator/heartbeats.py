@@ -69,10 +69,10 @@ class SilenceJudge:
         self._pressure = pressure or 0.0
         self._forget(now)
         if late_s > LATE_S:
-            for each in beats:
-                each.skip(late_s, now)
+            for beat in beats:
+                beat.skip(late_s, now)
 
-    def patience_s(self, now: float) -> float:
+    def timeout_s(self, now: float) -> float:
         """How long a node may be silent."""
         self._forget(now)
         late = PER_DELAY * max((delay for _, delay in self._delays), default=0.0)
@@ -82,17 +82,17 @@ class SilenceJudge:
 
     def is_suspect(self, beats: Beats, now: float) -> bool:
         """Whether it has been silent for half of the time, so that it is time to ask why."""
-        return now - beats.heard > self.patience_s(now) / 2
+        return now - beats.heard > self.timeout_s(now) / 2
 
     def is_lost(self, beats: Beats, now: float) -> bool:
         """Whether it has been silent for too long."""
-        return now - beats.heard > self.patience_s(now)
+        return now - beats.heard > self.timeout_s(now)
 
     def verdict(self, beats: Beats, now: float) -> str:
         """Why it is lost, in words."""
         text = f"nothing was heard of it for {now - beats.heard:.0f} s"
         worst = max((delay for _, delay in self._delays), default=0.0)
-        if self.patience_s(now) > self._least_s + 1.0:
+        if self.timeout_s(now) > self._least_s + 1.0:
             text += f", where answers of nodes took {worst:.1f} s at most"
         return text
 

@@ -30,7 +30,7 @@ from gridwright.iotest.coordinator.phase import GridPhase, NodeRun
 from gridwright.iotest.coordinator.plan import (
     NodePlans,
     NodeShare,
-    kept_readers,
+    reused_readers,
     space_of,
     step_streams,
     streams_of,
@@ -43,10 +43,10 @@ from gridwright.iotest.falling import falling_finding, with_fall
 from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.library_facts import (
     cached_finding,
-    kept_finding,
-    kept_set_finding,
-    laid_out,
     left_finding,
+    reading_set_finding,
+    retained_set_finding,
+    written_first_finding,
     wrong_data,
 )
 from gridwright.iotest.measure import LibraryFailed, WrongData
@@ -54,10 +54,10 @@ from gridwright.iotest.messages import (
     Close,
     Closed,
     CommandRan,
-    KeptSet,
     Open,
     Prepare,
     Prepared,
+    RetainedSet,
     RunCommand,
     See,
     Seen,
@@ -100,7 +100,9 @@ def disturbers(
         if load.machine == here.machine:
             known = {each.kind for each in found[node]}
             machine = disturbances(replace(here, devices=[], runs=[]), sequential=sequential)
-            found[node] += on_node(node, [each for each in machine if each.kind not in known])
+            found[node] += on_node(
+                node, [interference for interference in machine if interference.kind not in known]
+            )
     return found
 
 
@@ -132,8 +134,8 @@ def record_of_all(runs: Mapping[str, NodeRun], shares: Sequence[NodeShare], whol
     """The record of a phase: the figures of the nodes that came through, over the cores of these."""
     through = [share for share in shares if share.node in runs and counts(runs[share.node])]
     loads = {name: run.load for name, run in runs.items() if counts(run) and run.load is not None}
-    found = disturbers(loads, whole.here, sequential=whole.begun.op != "metadata")
-    nodes = [_node(share, runs.get(share.node), whole, found.get(share.node, [])) for share in shares]
+    interferences = disturbers(loads, whole.here, sequential=whole.begun.op != "metadata")
+    nodes = [_node(share, runs.get(share.node), whole, interferences.get(share.node, [])) for share in shares]
     if not through:
         status: Status = "interrupted" if whole.stopped else "failed"
         return PhaseRecord(**shared_fields(whole.begun, PhaseRecord), status=status, nodes=nodes)
@@ -148,7 +150,7 @@ def record_of_all(runs: Mapping[str, NodeRun], shares: Sequence[NodeShare], whol
     return replace(
         record,
         used=replace(record.used, streams=len(outcome.streams)),
-        disturbances=[each for node in nodes for each in node.disturbances],
+        disturbances=[interference for node in nodes for interference in node.disturbances],
         disturbed=any(node.disturbed for node in nodes),
         nodes=nodes,
     )
@@ -164,14 +166,16 @@ def _part(run: NodeRun) -> Part:
     return Part(run.node, _outcome(run), run.start_s or 0.0, run.history)
 
 
-def _node(share: NodeShare, run: NodeRun | None, whole: Whole, found: list[Interference]) -> NodePhaseRecord:
+def _node(
+    share: NodeShare, run: NodeRun | None, whole: Whole, interferences: list[Interference]
+) -> NodePhaseRecord:
     node, cores = share.node, share.cores
     if run is None or not counts(run):
         reason = _reason(node, run, whole.lost)
         return NodePhaseRecord(node=node, cores=cores, streams=share.streams, status="failed", reason=reason)
     outcome = _outcome(run)
     measured = figures.phase_figures(whole.begun.op, outcome, cores=cores, memory_backed=whole.memory_backed)
-    measured = replace(measured, load=run.load, disturbances=found, disturbed=bool(found))
+    measured = replace(measured, load=run.load, disturbances=interferences, disturbed=bool(interferences))
     return NodePhaseRecord(
         node=node,
         cores=cores,
@@ -220,7 +224,7 @@ class OpenedLibrary:
 
     memory_backed: bool = False
     rooms: dict[str, Room] = field(default_factory=dict)
-    kept: dict[str, KeptSet | None] = field(default_factory=dict)
+    kept: dict[str, RetainedSet | None] = field(default_factory=dict)
     """The newest set of files that each node kept."""
 
 
@@ -310,7 +314,7 @@ async def lay_out_all(members: Members, layout: TriedLayout) -> None:
             # Raised when all have answered: a node is asked one thing at a time.
             refused.append(error)
 
-    results = await members.coordinator.on_each(members.here, set_on)
+    results = await members.coordinator.run_on_nodes(members.here, set_on)
     if members.stopped:
         return
     if refused:
@@ -397,7 +401,7 @@ class GridLibraryTest:
         """Run all phases. Raises LibraryFailed, WrongData, NotEnoughSpace and NodesFailed."""
         try:
             fields = shared_fields(self._target, LibraryBegun)
-            fields["layout"] = self._layout.asked if self._layout else None
+            fields["layout"] = self._layout.requested if self._layout else None
             streams = max(share.streams for share in self._members.shares)
             self._emit(LibraryBegun(streams=streams, **fields))
             async with self._coordinator.heeding_stop():
@@ -422,9 +426,9 @@ class GridLibraryTest:
             return []
         self._memory_backed = opened.memory_backed
         phases = list(self._options.phases)
-        if {"read", "mixed"} & set(phases) and "write" not in phases and not self._use_kept(opened):
+        if {"read", "mixed"} & set(phases) and "write" not in phases and not self._reuse_file_sets(opened):
             phases.insert(0, "write")
-            self._emit(laid_out())
+            self._emit(written_first_finding())
         answers = await members.ask(Prepare(), Prepared, "making a directory")
         members.shares = [
             replace(share, directory=answers[share.node].directory if share.node in answers else "")
@@ -448,7 +452,7 @@ class GridLibraryTest:
         self._plans = NodePlans(members.shares, self._space.file_bytes)
         return phases
 
-    def _use_kept(self, opened: OpenedLibrary) -> bool:
+    def _reuse_file_sets(self, opened: OpenedLibrary) -> bool:
         """Take the kept sets of all nodes, where each has one of the same test."""
         kept = [opened.kept.get(name) for name in self._members.names]
         sets = [each for each in kept if each is not None]
@@ -456,8 +460,8 @@ class GridLibraryTest:
             return False
         self._seed = sets[0].files.seed
         for name, each in zip(self._members.names, sets, strict=True):
-            self._readable[name] = kept_readers(each, self._options.block_bytes)
-            self._emit(kept_set_finding(len(self._readable[name]), each.directory, each.bytes))
+            self._readable[name] = reused_readers(each, self._options.block_bytes)
+            self._emit(reading_set_finding(len(self._readable[name]), each.directory, each.bytes))
         return True
 
     async def _sweep(self, phases: list[Op]) -> None:
@@ -482,7 +486,9 @@ class GridLibraryTest:
             limit_bytes=per_stream,
             op=op,
             started=time.time(),
-            asked=figures.asked(self._options, sum(share.streams for share in self._members.shares)),
+            asked=figures.requested_settings(
+                self._options, sum(share.streams for share in self._members.shares)
+            ),
             used=figures.planned(
                 self._options,
                 streams=sum(len(plans[name]) for name in members),
@@ -550,10 +556,10 @@ class GridLibraryTest:
         limit = self._coordinator.limits.order_s
         for holder in self._members.shares_here:
             node = self._coordinator.nodes[holder.node]
-            results = await self._coordinator.on_each(
+            results = await self._coordinator.run_on_nodes(
                 [node], lambda node: node.ask(order, Shared, limit, "making a file")
             )
-            failed = {key: each for key, each in results.items() if isinstance(each, NodeFailed)}
+            failed = {key: result for key, result in results.items() if isinstance(result, NodeFailed)}
             self._members.settle(failed)
             if not failed:
                 self._plans = replace(self._plans, shared=f"{holder.directory}/{name}")
@@ -626,7 +632,7 @@ class GridLibraryTest:
         """Have all nodes keep or remove their files, and one remove those of nodes that cannot."""
         keep = self._options.keep and not self._members.stopped and bool(self._readable)
         limit = _CLOSE_AFTER_STOP_S if self._members.stopped else self._coordinator.limits.order_s
-        results = await self._coordinator.on_each(
+        results = await self._coordinator.run_on_nodes(
             self._members.here,
             lambda node: node.ask(self._closing(node, keep), Closed, limit, "removing files"),
         )
@@ -637,7 +643,7 @@ class GridLibraryTest:
         survivor = next(iter(self._members.here), None)
         left = {name for name, result in results.items() if isinstance(result, NodeFailed)}
         if gone and survivor is not None and self._shared:
-            tidied = await self._coordinator.on_each(
+            tidied = await self._coordinator.run_on_nodes(
                 [survivor], lambda node: node.ask(TidyAfter(gone), Tidied, limit, "removing files")
             )
             gone = [] if not any(isinstance(each, NodeFailed) for each in tidied.values()) else gone
@@ -655,5 +661,5 @@ class GridLibraryTest:
             return Close()
         sizes = tuple(plan.file_bytes for plan in files)
         share = next(share for share in self._members.shares if share.node == node.name)
-        self._emit(kept_finding(len(sizes), share.directory, sum(sizes)))
+        self._emit(retained_set_finding(len(sizes), share.directory, sum(sizes)))
         return Close(FileSet(self._seed, self._options.block_bytes, sizes, files[0].file))

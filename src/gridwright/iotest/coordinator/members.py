@@ -67,7 +67,7 @@ class Members:
     async def ask(self, message: Numbered, kind: type[Given], doing: str) -> dict[str, Given]:
         """Ask all; by name, what those answer that do not fail. Raises LibraryFailed and NodesFailed."""
         limit = self.coordinator.limits.order_s
-        results = await self.coordinator.on_each(
+        results = await self.coordinator.run_on_nodes(
             self.here, lambda node: node.ask(message, kind, limit, doing)
         )
         failed = {name: result for name, result in results.items() if isinstance(result, NodeFailed)}

@@ -139,12 +139,12 @@ def _cached(outcomes: Sequence[Outcome]) -> float | None:
 
 def _operations(outcomes: Sequence[Outcome]) -> dict[str, OperationOutcome]:
     """Metadata operations by kind: all of them, over the time of the node that took longest."""
-    found: dict[str, OperationOutcome] = {}
+    operations: dict[str, OperationOutcome] = {}
     for outcome in outcomes:
         for name, done in outcome.operations.items():
-            before = found.get(name, OperationOutcome(0, 0.0))
-            found[name] = OperationOutcome(before.count + done.count, max(before.seconds, done.seconds))
-    return found
+            before = operations.get(name, OperationOutcome(0, 0.0))
+            operations[name] = OperationOutcome(before.count + done.count, max(before.seconds, done.seconds))
+    return operations
 
 
 def _method(parts: Sequence[Part]) -> Method:

@@ -96,7 +96,7 @@ class GridPhase:
         async with self.coordinator.heeding_stop():
             await self._keep_failures(nodes, self._arm)
             armed = [node for node in nodes if self._goes_on(node)]
-            await self.coordinator.on_each(armed, lambda node: node.measure_clock(3))
+            await self.coordinator.run_on_nodes(armed, lambda node: node.measure_clock(3))
             self._begin = self.coordinator.watch.look()
             self._go(armed)
             watching = asyncio.create_task(self._watch())
@@ -112,7 +112,7 @@ class GridPhase:
         return run.failed is None and run.outcome is None
 
     async def _keep_failures(self, nodes: list[RemoteNode], act: Callable[[RemoteNode], Any]) -> None:
-        results = await self.coordinator.on_each(nodes, act)
+        results = await self.coordinator.run_on_nodes(nodes, act)
         for name, result in results.items():
             if isinstance(result, NodeFailed):
                 self.runs[name].failed = result

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gridwright.iotest import sweep
 from gridwright.iotest.engine import StreamPlan
-from gridwright.iotest.messages import KeptSet
+from gridwright.iotest.messages import RetainedSet
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.space import Room, SpacePlan, divide
 from gridwright.iotest.stream_plan import Place
@@ -140,6 +140,6 @@ class NodePlans:
         return places
 
 
-def kept_readers(kept: KeptSet, block: int) -> list[StreamPlan]:
+def reused_readers(kept: RetainedSet, block: int) -> list[StreamPlan]:
     """Readers of the set of files that a node kept."""
-    return Place(kept.directory).kept(kept.files.file_bytes, block, kept.files.first_file)
+    return Place(kept.directory).reused_readers(kept.files.file_bytes, block, kept.files.first_file)

@@ -66,7 +66,6 @@ from gridwright.iotest.messages import (
     Finish,
     Go,
     Hello,
-    KeptSet,
     Leave,
     Numbered,
     Open,
@@ -79,6 +78,7 @@ from gridwright.iotest.messages import (
     Refuse,
     Removing,
     Report,
+    RetainedSet,
     RunCommand,
     RunPhase,
     See,
@@ -93,7 +93,7 @@ from gridwright.iotest.messages import (
 )
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import Scratch, leftovers, remove_owned
-from gridwright.iotest.space import look
+from gridwright.iotest.space import usable_room
 from gridwright.iotest.surroundings import announce, watch_over
 from gridwright.iotest.wire import COORDINATOR, HEAD, WireError, frame, in_words, length_of, node_context
 from gridwright.kernel_files import boot_id
@@ -431,16 +431,16 @@ class NodeTest:
         return Opened(
             device=self._mount.to_record(),
             memory_backed=self._mount.memory_backed,
-            room=look(path, self._mount, self._options),
-            kept=self._kept(path),
+            room=usable_room(path, self._mount, self._options),
+            kept=self._newest_set(path),
             findings=[*remarks, *tidied(self._target)],
         )
 
-    def _kept(self, path: Path) -> KeptSet | None:
+    def _newest_set(self, path: Path) -> RetainedSet | None:
         """The newest kept set that this node wrote."""
         for left in leftovers(path):
             if left.kept and left.node == self._node:
-                return KeptSet(str(left.directory), left.bytes, left.kept)
+                return RetainedSet(str(left.directory), left.bytes, left.kept)
         return None
 
     def _prepare(self, _order: Prepare) -> Prepared:
@@ -493,7 +493,7 @@ class NodeTest:
         self._presence.end(kept=order.kept is not None)
         scratch, self._scratch = self._scratch, None
         if scratch is not None and order.kept is not None:
-            scratch.keep(order.kept)
+            scratch.retain(order.kept)
         elif scratch is not None:
             scratch.remove(lambda: self._link.send(Removing(re=order.id)))
         return Closed()

@@ -148,8 +148,8 @@ def _memory(figure: PublishedFigure, configuration: PaperConfiguration, grids: P
 
 
 def _sizes(family: str, grids: PaperGrids) -> list[InstanceType]:
-    found = grids.catalog.instances.values()
-    return [each for each in found if each.family == family and not each.bare_metal]
+    instances = grids.catalog.instances.values()
+    return [instance for instance in instances if instance.family == family and not instance.bare_metal]
 
 
 def _family(
@@ -179,8 +179,8 @@ def _family_burst_min(
 
 def _family_mean(figure: PublishedFigure, configuration: PaperConfiguration, grids: PaperGrids) -> Foretold:
     found = _family(figure, configuration, grids, bursts_only=False)
-    kinds = {each.kind for each in found}
-    mean = statistics.fmean(each.value for each in found)
+    kinds = {foretold.kind for foretold in found}
+    mean = statistics.fmean(foretold.value for foretold in found)
     return Foretold(mean, kinds.pop() if len(kinds) == 1 else None)
 
 
@@ -352,9 +352,9 @@ def measured_margins(check: PapersCheck) -> tuple[Margin, ...]:
         if row.kind not in {"burst", "workload"}:
             errors["all"].append(abs(row.error))
     return tuple(
-        Margin(kind, len(found), statistics.median(found), _ninth(sorted(found)))
-        for kind, found in errors.items()
-        if found
+        Margin(kind, len(error), statistics.median(error), _ninth(sorted(error)))
+        for kind, error in errors.items()
+        if error
     )
 
 
@@ -375,8 +375,8 @@ def _summary(paper: str, rows: Iterable[PaperRow]) -> PaperSummary:
 def papers_document(check: PapersCheck) -> dict[str, Any]:
     """What `gridwright predict --papers --json` prints; its keys are a contract."""
     return {
-        "papers": [asdict(each) for each in check.papers],
-        "margins": [asdict(each) for each in measured_margins(check)],
+        "papers": [asdict(paper) for paper in check.papers],
+        "margins": [asdict(measured_margin) for measured_margin in measured_margins(check)],
         "reach": [
             {**asdict(check.instance_table), "at_most": LIMITS[INSTANCE_TABLE]},
             {**asdict(check.others), "at_most": LIMIT},

@@ -53,15 +53,15 @@ def changes_before(histories: Histories, begin_s: float) -> list[MarkedEvent]:
 
 def nearest_marks(marks: Sequence[MarkedEvent], begin_s: float) -> list[MarkedEvent]:
     """Those that are told: the nearest to a time, in order."""
-    kept = sorted(marks, key=lambda each: abs(each.at_s - begin_s))[:_MOST]
-    return sorted(kept, key=lambda each: each.at_s)
+    events = sorted(marks, key=lambda each: abs(each.at_s - begin_s))[:_MOST]
+    return sorted(events, key=lambda each: each.at_s)
 
 
 def _together(marks: Sequence[MarkedEvent]) -> list[MarkedEvent]:
     """The same at the same time on several nodes is one mark."""
     found: dict[tuple[float, str, str], list[str]] = {}
-    for each in marks:
-        found.setdefault((each.at_s, each.sort, each.text), []).extend(each.nodes)
+    for mark in marks:
+        found.setdefault((mark.at_s, mark.sort, mark.text), []).extend(mark.nodes)
     return [
         MarkedEvent(
             at_s=at,

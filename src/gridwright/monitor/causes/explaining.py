@@ -11,7 +11,7 @@ from gridwright.monitor.causes.changes import MarkedEvent
 from gridwright.monitor.causes.sharing import ForeignCpu, Sharing, foreign_cpus, sharing_of
 from gridwright.monitor.causes.since import Beginning
 from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse
-from gridwright.monitor.causes.verdict import is_slow, why_untold
+from gridwright.monitor.causes.verdict import is_slow, why_unknown
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
 from gridwright.monitor.libraries import LibraryRow
@@ -95,12 +95,12 @@ class SlowExplanation:
     @property
     def slow(self) -> bool:
         """Whether anything is, as far as can be told."""
-        return any(each.slow for each in self.filesystems) or bool(self.job and self.job.held_up)
+        return any(filesystem.slow for filesystem in self.filesystems) or bool(self.job and self.job.held_up)
 
     @property
-    def told(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it could be told of all that was asked about, and every node answered."""
-        whole = all(each.slow is not None for each in self.filesystems)
+        whole = all(filesystem.slow is not None for filesystem in self.filesystems)
         return whole and not self.away and not (self.job and self.job.held_up is None)
 
     def document(self) -> dict[str, Any]:
@@ -109,29 +109,29 @@ class SlowExplanation:
             "time": self.at_s,
             "seconds": self.seconds,
             "slow": self.slow,
-            "told": self.told,
-            "filesystems": [_filesystem_document(each) for each in self.filesystems],
+            "told": self.is_complete,
+            "filesystems": [_filesystem_document(filesystem) for filesystem in self.filesystems],
             "job": None if self.job is None else asdict(self.job),
             "cpus": [asdict(each) for each in self.cpus],
-            "foreign_cpus": [asdict(each) for each in self.foreign_cpus],
-            "changes": [asdict(each) for each in self.changes],
+            "foreign_cpus": [asdict(cpu) for cpu in self.foreign_cpus],
+            "changes": [asdict(change) for change in self.changes],
             "away": self.away,
             "untold": list(self.untold),
-            "evidence": [asdict(each) for each in self.evidence],
+            "evidence": [asdict(evidence) for evidence in self.evidence],
         }
 
 
-def _filesystem_document(each: SlowFileSystem) -> dict[str, Any]:
-    row = each.row
+def _filesystem_document(filesystem: SlowFileSystem) -> dict[str, Any]:
+    row = filesystem.row
     return {
         "filesystem": row.filesystem,
         "libraries": list(row.libraries),
-        "slow": each.slow,
+        "slow": filesystem.slow,
         "standing": row.standing,
         "asked": {
             "required_bytes_per_s_per_core": row.required_per_core,
             "busy_cores": row.busy_cores,
-            "required_bytes_per_s": each.required_bytes_per_s,
+            "required_bytes_per_s": filesystem.required_bytes_per_s,
             "waiting_cores": row.waiting_cores,
             "waiting_part": row.waiting,
         },
@@ -140,11 +140,11 @@ def _filesystem_document(each: SlowFileSystem) -> dict[str, Any]:
             "written_bytes_per_s": row.written_bytes_per_s,
             "bytes_per_s_per_core": row.per_core,
         },
-        "binds": [asdict(use) for use in each.binds],
-        "resources": [asdict(use) for use in each.others],
-        "sharing": asdict(each.sharing),
-        "since": None if each.since is None else asdict(each.since),
-        "untold": list(each.untold),
+        "binds": [asdict(use) for use in filesystem.binds],
+        "resources": [asdict(use) for use in filesystem.others],
+        "sharing": asdict(filesystem.sharing),
+        "since": None if filesystem.since is None else asdict(filesystem.since),
+        "untold": list(filesystem.untold),
     }
 
 
@@ -184,8 +184,8 @@ def explain(
 
 def _reason(row: LibraryRow, since: Beginning | None, sharing: Sharing) -> SlowFileSystem:
     slow = is_slow(row)
-    binds = tuple(each for each in row.uses if each.binds and each.sort in STORAGE)
-    untold = [why_untold(row)] if slow is None else []
+    binds = tuple(use for use in row.uses if use.binds and use.sort in STORAGE)
+    untold = [why_unknown(row)] if slow is None else []
     if slow and not binds:
         untold.append(
             "what binds: nothing that was measured on the nodes is at its limit, so it is what was not "
@@ -197,12 +197,12 @@ def _reason(row: LibraryRow, since: Beginning | None, sharing: Sharing) -> SlowF
         untold.append(
             "what clients outside the grid have of its servers: not all of these were asked (--servers)"
         )
-    room = tuple(each for each in row.uses if not each.binds and each.part is not None)
+    room = tuple(use for use in row.uses if not use.binds and use.part is not None)
     if slow is not False:
         untold += [
-            f"how full it is: {each.text}"
-            for each in row.uses
-            if not each.binds and each.sort is ResourceSort.DISK and "may have room" in each.text
+            f"how full it is: {use.text}"
+            for use in row.uses
+            if not use.binds and use.sort is ResourceSort.DISK and "may have room" in use.text
         ]
     return SlowFileSystem(
         row=row, slow=slow, binds=binds, others=room, sharing=sharing, since=since, untold=tuple(untold)
@@ -267,7 +267,9 @@ def _not_held_up(used: float, cores: int | None, of: str, waits: str) -> tuple[b
 
 def used_by(load: JobLoad, frame: Frame) -> list[str] | None:
     """The file systems in whose libraries a job has files open; None where that is not known."""
-    names = {frame.library_names[each] for each in load.directories if each in frame.library_names}
+    names = {
+        frame.library_names[directory] for directory in load.directories if directory in frame.library_names
+    }
     found = [row.filesystem for row in frame.libraries if names & set(row.libraries)]
     return found or None
 
@@ -278,7 +280,7 @@ def _shows_in(load: JobLoad, frame: Frame, filesystems: Sequence[str]) -> bool:
     if None in moved or any(moved) or load.waiting is None or load.waiting >= WAITING:
         return True
     there = {name for row in frame.libraries if row.filesystem in filesystems for name in row.libraries}
-    return any(frame.library_names.get(each) in there for each in load.directories)
+    return any(frame.library_names.get(directory) in there for directory in load.directories)
 
 
 def _is_of_job(name: str, job: str) -> bool:

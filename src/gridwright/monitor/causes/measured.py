@@ -46,7 +46,7 @@ def disk_use(disk: DiskRow) -> ResourceUse:
 
 def disks_to_judge(place: MountedPlace) -> tuple[str, ...]:
     """The disks below a place; of arrays and volumes, those that they are made of."""
-    lowest = tuple(each for each in place.disks if not each.startswith(_STACKED))
+    lowest = tuple(disk for disk in place.disks if not disk.startswith(_STACKED))
     return lowest or place.disks
 
 
@@ -105,12 +105,12 @@ def allowance_uses(node: SeenNode) -> Iterator[ResourceUse]:
 
 def group_uses(node: SeenNode, devices: Sequence[str]) -> Iterator[ResourceUse]:
     """Limits of control groups on these devices, with what their processes move."""
-    told = node.figures
+    figures = node.figures
     for kind, unit in (("bytes", "bytes/s"), ("requests", "requests/s")):
-        for labels in told.labels(f"gridwright_group_io_limit_{kind}"):
+        for labels in figures.labels(f"gridwright_group_io_limit_{kind}"):
             group, device, way = labels
-            limit = told.gauge(f"gridwright_group_io_limit_{kind}", *labels)
-            rate = told.rate(f"gridwright_group_io_{kind}_total", *labels)
+            limit = figures.gauge(f"gridwright_group_io_limit_{kind}", *labels)
+            rate = figures.rate(f"gridwright_group_io_{kind}_total", *labels)
             if device not in devices or not limit:
                 continue
             verb = "read from" if way == "read" else "written to"
@@ -142,15 +142,15 @@ def _one_request(node: SeenNode, kind: str, labels: Sequence[str]) -> float:
     At most half of the limit is made up for: a group that used less was not held by it.
     """
     _, device, way = labels
-    told = node.figures
+    figures = node.figures
     size: float | None = 1.0
     if kind == "bytes":
-        moved = told.rate(f"node_disk_{'read' if way == 'read' else 'written'}_bytes_total", device)
-        requests = told.rate(f"node_disk_{way}s_completed_total", device)
+        moved = figures.rate(f"node_disk_{'read' if way == 'read' else 'written'}_bytes_total", device)
+        requests = figures.rate(f"node_disk_{way}s_completed_total", device)
         size = moved / requests if moved and requests else None
     if size is None or not node.seconds > 0:
         return 0.0
-    limit = told.gauge(f"gridwright_group_io_limit_{kind}", *labels) or 0.0
+    limit = figures.gauge(f"gridwright_group_io_limit_{kind}", *labels) or 0.0
     return min(size / node.seconds, limit / 2)
 
 
@@ -194,10 +194,10 @@ def cpu_uses(nodes: Sequence[NodeRow]) -> Iterator[ResourceUse]:
 
 def cpu_group_uses(node: SeenNode) -> Iterator[ResourceUse]:
     """Limits of CPU time that stopped processes in more periods than a proof can bear."""
-    told = node.figures
-    for (group,) in told.labels("gridwright_group_periods_total"):
-        periods = told.rate("gridwright_group_periods_total", group)
-        stopped = told.rate("gridwright_group_throttled_periods_total", group)
+    figures = node.figures
+    for (group,) in figures.labels("gridwright_group_periods_total"):
+        periods = figures.rate("gridwright_group_periods_total", group)
+        stopped = figures.rate("gridwright_group_throttled_periods_total", group)
         if not periods or stopped is None or stopped / periods <= limits().throttling:
             continue
         yield ResourceUse(

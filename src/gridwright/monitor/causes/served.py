@@ -32,56 +32,56 @@ class TargetWait:
     bytes_per_s: float
 
     @property
-    def seconds_each(self) -> float:
+    def seconds_per_request(self) -> float:
         """What one takes."""
         return self.under_way / self.requests_per_s if self.requests_per_s else 0.0
 
 
 def waits_of(nodes: Sequence[SeenNode], points: Mapping[str, Sequence[str]]) -> dict[str, TargetWait]:
     """By target, of the mounts at these points of each node; only those whose clients count time."""
-    found: dict[str, TargetWait] = {}
+    waits: dict[str, TargetWait] = {}
     for node in nodes:
-        told = node.figures
-        for labels in told.labels("gridwright_mount_waited_seconds_total"):
+        figures = node.figures
+        for labels in figures.labels("gridwright_mount_waited_seconds_total"):
             point, target = labels
             rates = [
-                told.rate(f"gridwright_mount_{name}_total", *labels)
+                figures.rate(f"gridwright_mount_{name}_total", *labels)
                 for name in ("reads", "writes", "waited_seconds", "read_bytes", "written_bytes")
             ]
-            known = [each for each in rates if each is not None]
+            known = [rate for rate in rates if rate is not None]
             if point not in points.get(node.name, ()) or len(known) != len(rates):
                 continue
             reads, writes, under_way, read, written = known
-            before = found.get(target, TargetWait(0.0, 0.0, 0.0))
-            found[target] = TargetWait(
+            before = waits.get(target, TargetWait(0.0, 0.0, 0.0))
+            waits[target] = TargetWait(
                 before.requests_per_s + reads + writes,
                 before.under_way + under_way,
                 before.bytes_per_s + read + written,
             )
-    return found
+    return waits
 
 
 def target_uses(waits: Mapping[str, TargetWait]) -> Iterator[ResourceUse]:
     """Targets that are slower than the others."""
     at_work = {name: each for name, each in waits.items() if each.requests_per_s >= LEAST_PER_S}
-    for name, each in at_work.items():
-        others = [other.seconds_each for it, other in at_work.items() if it != name]
+    for name, wait in at_work.items():
+        others = [other.seconds_per_request for it, other in at_work.items() if it != name]
         if len(others) < _OTHERS:
             return
         usual = median(others)
-        if each.seconds_each < max(LEAST_S, SLOW * usual):
+        if wait.seconds_per_request < max(LEAST_S, SLOW * usual):
             continue
         total = sum(wait.under_way for wait in at_work.values())
         yield ResourceUse(
             sort=ResourceSort.TARGET,
             name=f"target {name}",
-            used=each.under_way,
+            used=wait.under_way,
             capacity=None,
             unit="requests",
-            part=each.under_way / total if total else None,
+            part=wait.under_way / total if total else None,
             binds=True,
-            text=f"requests to target {name} take {_time(each.seconds_each)}, and {_time(usual)} to the "
-            f"{len(others)} others in the middle; {each.under_way / total if total else 0:.0%} of all "
+            text=f"requests to target {name} take {_time(wait.seconds_per_request)}, and {_time(usual)} to "
+            f"the {len(others)} others in the middle; {wait.under_way / total if total else 0:.0%} of all "
             "waiting is for it",
             source="what clients count of their requests",
         )
@@ -89,8 +89,8 @@ def target_uses(waits: Mapping[str, TargetWait]) -> Iterator[ResourceUse]:
 
 def server_use(filesystem: str, waits: Mapping[str, TargetWait]) -> ResourceUse | None:
     """The servers of a file system, where clients wait for their answers much of the time; else None."""
-    under_way = sum(each.under_way for each in waits.values())
-    requests = sum(each.requests_per_s for each in waits.values())
+    under_way = sum(wait.under_way for wait in waits.values())
+    requests = sum(wait.requests_per_s for wait in waits.values())
     if under_way < UNDER_WAY or requests < LEAST_PER_S:
         return None
     return ResourceUse(

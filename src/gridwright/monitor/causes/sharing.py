@@ -93,7 +93,7 @@ def _is_much(rate: float, share: float) -> bool:
 def _of_clients(row: LibraryRow, frame: Frame) -> Sharing:
     sharers, users = _sharers(frame), _users(frame)
     known = [(job.read_bytes_per_s, job.written_bytes_per_s) for job in frame.jobs]
-    untold = _untold(row, frame)
+    untold = _why_unknown(row, frame)
     moved = [
         None if any(each[way] is None for each in known) else sum(each[way] or 0.0 for each in known)
         for way in (0, 1)
@@ -102,17 +102,17 @@ def _of_clients(row: LibraryRow, frame: Frame) -> Sharing:
         untold = untold or "what some jobs moved cannot be told (root can see it)"
         return _sharing(None, 0.0, None, sharers, untold, users)
     read, written = (each or 0.0 for each in moved)
-    machines = {each.machine: each for each in reversed(frame.others)}
-    late = sum(each.written_back_bytes_per_s for each in machines.values())
+    machines = {other.machine: other for other in reversed(frame.others)}
+    late = sum(machine.written_back_bytes_per_s for machine in machines.values())
     beyond = [
         max(0.0, (row.read_bytes_per_s or 0.0) - read * (1 + limits().overhead)),
         max(0.0, (row.written_bytes_per_s or 0.0) - written * (1 + limits().overhead) - late),
     ]
     said = [
-        sum(each.read_bytes_per_s or 0.0 for each in frame.others),
-        sum(each.written_bytes_per_s or 0.0 for each in frame.others),
+        sum(other.read_bytes_per_s or 0.0 for other in frame.others),
+        sum(other.written_bytes_per_s or 0.0 for other in frame.others),
     ]
-    all_seen = all(each.sees_all for each in frame.others)
+    all_seen = all(other.sees_all for other in frame.others)
     total = (row.read_bytes_per_s or 0.0) + (row.written_bytes_per_s or 0.0)
     seen = sum(min(pair) for pair in zip(beyond, said, strict=True))
     # Counters are read moments apart: a small rest is nobody's.
@@ -143,12 +143,12 @@ def _sharing(
     )
 
 
-def _untold(row: LibraryRow, frame: Frame) -> str:
+def _why_unknown(row: LibraryRow, frame: Frame) -> str:
     if row.read_bytes_per_s is None or row.written_bytes_per_s is None:
         return "what it moved cannot be told"
     if not frame.others:
         return "no node said what processes of no job moved"
-    if any(each.read_bytes_per_s is None or each.written_bytes_per_s is None for each in frame.others):
+    if any(other.read_bytes_per_s is None or other.written_bytes_per_s is None for other in frame.others):
         return "what processes of no job moved is not known of all nodes (root can see it)"
     return ""
 
@@ -158,9 +158,9 @@ def _sharers(frame: Frame) -> list[Sharer]:
     found = [(job.job, job.user, True, _moved(job)) for job in frame.jobs]
     others: dict[tuple[str, str], float] = {}
     for load in frame.others:
-        for each in load.processes:
-            key = each.process, each.user
-            others[key] = others.get(key, 0.0) + (each.moved_bytes_per_s or 0.0)
+        for process in load.processes:
+            key = process.process, process.user
+            others[key] = others.get(key, 0.0) + (process.moved_bytes_per_s or 0.0)
     found += [(process, user, False, moved) for (process, user), moved in others.items()]
     total = sum(moved for *_, moved in found)
     ranked = sorted((each for each in found if each[3] > 0), key=lambda each: (-each[3], each[0]))
@@ -172,10 +172,10 @@ def _sharers(frame: Frame) -> list[Sharer]:
 
 def _users(frame: Frame) -> dict[str, float]:
     """The share of each user: of all jobs, those without a row of their own included, and of processes."""
-    moved = {each.user: each.moved_bytes_per_s for each in frame.users}
+    moved = {user.user: user.moved_bytes_per_s for user in frame.users}
     for load in frame.others:
-        for each in load.processes:
-            moved[each.user] = moved.get(each.user, 0.0) + (each.moved_bytes_per_s or 0.0)
+        for process in load.processes:
+            moved[process.user] = moved.get(process.user, 0.0) + (process.moved_bytes_per_s or 0.0)
     total = sum(moved.values())
     return {user: rate / total for user, rate in moved.items() if rate > 0} if total else {}
 

@@ -19,7 +19,7 @@ def is_slow(row: LibraryRow) -> bool | None:
         return True
     if row.standing in {Standing.MET, Standing.NOT_ASKED, Standing.IDLE}:
         return False
-    if row.wanted and any(each.binds and each.sort in STORAGE for each in row.uses):
+    if row.wanted and any(use.binds and use.sort in STORAGE for use in row.uses):
         return True
     if row.standing is Standing.NOT_REQUIRED:
         return None if row.wanted else False
@@ -28,11 +28,11 @@ def is_slow(row: LibraryRow) -> bool | None:
 
 def was_slow(frame: Frame, filesystem: str) -> bool | None:
     """The same in any picture; None where nothing is known of the file system there."""
-    row = next((each for each in frame.libraries if each.filesystem == filesystem), None)
+    row = next((library for library in frame.libraries if library.filesystem == filesystem), None)
     return None if row is None else is_slow(row)
 
 
-def why_untold(row: LibraryRow) -> str:
+def why_unknown(row: LibraryRow) -> str:
     """Why it cannot be told whether it is slow."""
     if row.standing is Standing.NOT_REQUIRED:
         return (

@@ -27,8 +27,8 @@ def explanation_text(console: Console, told: SlowExplanation) -> None:
     say(console, f"at {clock(told.at_s)}, over {told.seconds:.0f} s", "dim")
     if told.job is not None:
         _job(console, told.job)
-    for each in sorted(told.filesystems, key=lambda each: (each.slow is False, each.slow is None)):
-        _filesystem(console, each)
+    for filesystem in sorted(told.filesystems, key=lambda each: (each.slow is False, each.slow is None)):
+        _filesystem(console, filesystem)
     for sentence in _cpus(told):
         say(console, sentence)
     if told.changes:
@@ -44,7 +44,7 @@ def explanation_text(console: Console, told: SlowExplanation) -> None:
         say(console, "evidence:", "dim")
         for line in told.evidence:
             say(console, f"{line.text} [{line.source}]", "dim", indent=4)
-    if not told.slow and told.told:
+    if not told.slow and told.is_complete:
         say(console, "nothing is slow", "green")
 
 
@@ -71,24 +71,24 @@ def _job(console: Console, job: SlowJob) -> None:
     say(console, f"job {job.job}: {job.text}; {moved}")
 
 
-def _filesystem(console: Console, each: SlowFileSystem) -> None:
-    row = each.row
+def _filesystem(console: Console, filesystem: SlowFileSystem) -> None:
+    row = filesystem.row
     named = ", ".join(row.libraries)
     name = f"{named} on {row.filesystem}" if row.filesystem not in row.libraries else named
-    if each.slow is False:
-        full = f"; {'; '.join(use.text for use in each.binds)}" if each.binds else ""
-        say(console, f"{name}: not slow ({_standing(each)}){full}", _STYLES["well"])
-        _foreign(console, each.sharing)
+    if filesystem.slow is False:
+        full = f"; {'; '.join(use.text for use in filesystem.binds)}" if filesystem.binds else ""
+        say(console, f"{name}: not slow ({_standing(filesystem)}){full}", _STYLES["well"])
+        _foreign(console, filesystem.sharing)
         return
-    word = "slow" if each.slow else "cannot tell whether it is slow"
-    say(console, f"{name}: {word}", _STYLES["slow"] if each.slow else "yellow")
-    for title, text in _lines(each):
+    word = "slow" if filesystem.slow else "cannot tell whether it is slow"
+    say(console, f"{name}: {word}", _STYLES["slow"] if filesystem.slow else "yellow")
+    for title, text in _lines(filesystem):
         say(console, f"{title}: {text}", indent=2)
-    _foreign(console, each.sharing)
+    _foreign(console, filesystem.sharing)
 
 
-def _standing(each: SlowFileSystem) -> str:
-    rate = each.delivered_bytes_per_s
+def _standing(filesystem: SlowFileSystem) -> str:
+    rate = filesystem.delivered_bytes_per_s
     moved = "" if rate is None else f"{format_rate(rate)} moved"
     words = {
         "met": "each busy core has what is required",
@@ -97,13 +97,13 @@ def _standing(each: SlowFileSystem) -> str:
         "not-required": "nobody waits for it",
         "unknown": "nobody works",
     }
-    return ", ".join(filter(None, [words.get(str(each.row.standing), ""), moved]))
+    return ", ".join(filter(None, [words.get(str(filesystem.row.standing), ""), moved]))
 
 
-def _lines(each: SlowFileSystem) -> Iterator[tuple[str, str]]:
-    row = each.row
-    yield "asked", _asked(each)
-    delivered, required = each.delivered_bytes_per_s, each.required_bytes_per_s
+def _lines(filesystem: SlowFileSystem) -> Iterator[tuple[str, str]]:
+    row = filesystem.row
+    yield "asked", _required(filesystem)
+    delivered, required = filesystem.delivered_bytes_per_s, filesystem.required_bytes_per_s
     if delivered is not None:
         part = f", {delivered / required:.0%} of what is required" if required else ""
         of_core = "" if row.per_core is None else f", {format_rate(row.per_core)} for each busy core"
@@ -113,23 +113,23 @@ def _lines(each: SlowFileSystem) -> Iterator[tuple[str, str]]:
         )
     if row.note:
         yield "in these figures", row.note
-    if each.binds:
-        yield "what binds", "; ".join(use.text for use in each.binds)
-    room = [f"{use.name} {use.part:.0%}" for use in each.others if use.part is not None]
+    if filesystem.binds:
+        yield "what binds", "; ".join(use.text for use in filesystem.binds)
+    room = [f"{use.name} {use.part:.0%}" for use in filesystem.others if use.part is not None]
     if room:
         yield "used of others", ", ".join(room[:_ROOM])
-    if each.sharing.sharers:
-        yield "who uses it", _sharers(each.sharing.sharers)
-        if len(each.sharing.users) > 1:
-            yield "users", ", ".join(f"{user} {share:.0%}" for user, share in each.sharing.users)
-    if each.since is not None:
-        yield "since", _since(each.since)
-    for line in each.untold:
+    if filesystem.sharing.sharers:
+        yield "who uses it", _sharers(filesystem.sharing.sharers)
+        if len(filesystem.sharing.users) > 1:
+            yield "users", ", ".join(f"{user} {share:.0%}" for user, share in filesystem.sharing.users)
+    if filesystem.since is not None:
+        yield "since", _since(filesystem.since)
+    for line in filesystem.untold:
         yield "cannot tell", line
 
 
-def _asked(each: SlowFileSystem) -> str:
-    row = each.row
+def _required(filesystem: SlowFileSystem) -> str:
+    row = filesystem.row
     if row.busy_cores is None:
         return "cannot tell: how many cores are busy is not known"
     waits = "" if row.waiting_cores is None else f"; {row.waiting_cores:.1f} CPUs wait for I/O"
@@ -137,16 +137,16 @@ def _asked(each: SlowFileSystem) -> str:
     if row.required_per_core is None:
         return f"nothing is required of it; {row.busy_cores:.1f} cores are busy{waits}"
     asked = f"{format_rate(row.required_per_core)} for each of {row.busy_cores:.1f} busy cores"
-    return f"{asked}, {format_rate(each.required_bytes_per_s or 0.0)} in all{waits}"
+    return f"{asked}, {format_rate(filesystem.required_bytes_per_s or 0.0)} in all{waits}"
 
 
 def _sharers(sharers: Sequence[Sharer]) -> str:
-    return ", ".join(f"{_called(each)} {each.share or 0.0:.0%}" for each in sharers)
+    return ", ".join(f"{_called(sharer)} {sharer.share or 0.0:.0%}" for sharer in sharers)
 
 
-def _called(each: Sharer) -> str:
-    of = f" of {each.user}" if each.user else ""
-    return f"job {each.name}{of}" if each.is_job else f"process {each.name}{of}{_own(each.name)}"
+def _called(sharer: Sharer) -> str:
+    of = f" of {sharer.user}" if sharer.user else ""
+    return f"job {sharer.name}{of}" if sharer.is_job else f"process {sharer.name}{of}{_own(sharer.name)}"
 
 
 def _own(process: str) -> str:
@@ -161,7 +161,7 @@ def _foreign(console: Console, sharing: Sharing) -> None:
         say(console, line, "yellow", indent=2)
     if not sharing.disturbs or sharing.foreign_bytes_per_s is None:
         return
-    who = [each for each in sharing.sharers if not each.is_job]
+    who = [sharer for sharer in sharing.sharers if not sharer.is_job]
     named = f"most of all {_called(who[0])}" if who else "processes that cannot be seen from the nodes"
     if who and sharing.unseen_bytes_per_s > sharing.foreign_bytes_per_s / 2:
         named = f"processes that cannot be seen from the nodes, or jobs that ended; also {_called(who[0])}"
@@ -177,12 +177,12 @@ def _since(since: Beginning) -> str:
     return f"{clock(since.at_s)} (it began within the {since.within_s:.0f} s before)"
 
 
-def _cpus(told: SlowExplanation) -> Iterator[str]:
-    for use in told.cpus:
+def _cpus(explanation: SlowExplanation) -> Iterator[str]:
+    for use in explanation.cpus:
         yield f"CPU time: {use.text}"
-    for each in told.foreign_cpus:
-        share = f"{each.share:.0%} of the CPU time of {each.node}"
-        most = f"{each.process} of {each.user}{_own(each.process)}"
+    for cpu in explanation.foreign_cpus:
+        share = f"{cpu.share:.0%} of the CPU time of {cpu.node}"
+        most = f"{cpu.process} of {cpu.user}{_own(cpu.process)}"
         yield f"foreign load: processes of no job have {share}, most of all {most}"
 
 

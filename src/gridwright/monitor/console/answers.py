@@ -23,22 +23,22 @@ import numpy as np
 
 import gridwright
 from gridwright.errors import environment_error, input_error
-from gridwright.monitor.causes.verdict import is_slow, why_untold
-from gridwright.monitor.console.asked import AskedPicture, AskedRange, AskedSeries
-from gridwright.monitor.console.laid import (
-    LaidSeries,
+from gridwright.monitor.causes.verdict import is_slow, why_unknown
+from gridwright.monitor.console.marks import plain_marks
+from gridwright.monitor.console.node_inventory import NodeInventory
+from gridwright.monitor.console.pictures import LibraryCourse, StepMemory, causes_of, library_courses
+from gridwright.monitor.console.queries import RangeQuery, SeriesQuery, SnapshotQuery
+from gridwright.monitor.console.resampling import (
+    ResampledSeries,
     TimeGrid,
     Values,
     document,
     grid_of,
-    laid,
     on_grid,
     plain,
     question_of,
+    resample,
 )
-from gridwright.monitor.console.marks import plain_marks
-from gridwright.monitor.console.natures import NodeNatures
-from gridwright.monitor.console.pictures import LibraryCourse, StepMemory, causes_of, library_courses
 from gridwright.monitor.console.viewers import JobFacts, Viewer, facts_of, seen_by, users_seen_by
 from gridwright.monitor.console.watching import OpenFinding, Watching, by_job
 from gridwright.monitor.frame import Frame
@@ -253,7 +253,7 @@ def _slow(frame: Frame) -> list[HealthPart]:
     return [
         HealthPart(
             "warning" if slow else "unknown",
-            f"{', '.join(row.libraries)} on {row.filesystem}: {binding(row) if slow else _untold(row)}",
+            f"{', '.join(row.libraries)} on {row.filesystem}: {binding(row) if slow else _unknown_text(row)}",
             "storage",
             row.filesystem,
         )
@@ -262,16 +262,16 @@ def _slow(frame: Frame) -> list[HealthPart]:
     ]
 
 
-def _untold(row: LibraryRow) -> str:
-    return f"cannot tell {why_untold(row)}"
+def _unknown_text(row: LibraryRow) -> str:
+    return f"cannot tell {why_unknown(row)}"
 
 
 def _full(frame: Frame) -> list[HealthPart]:
     """File systems that are nearly full, each with the nodes that say so."""
-    found: dict[tuple[str, str], list[MountRow]] = {}
+    rows: dict[tuple[str, str], list[MountRow]] = {}
     for row in frame.mounts:
         if row.used_part is not None and row.used_part >= FULL_SPACE:
-            found.setdefault((row.source, row.mount_point), []).append(row)
+            rows.setdefault((row.source, row.mount_point), []).append(row)
     return [
         HealthPart(
             "warning",
@@ -279,7 +279,7 @@ def _full(frame: Frame) -> list[HealthPart]:
             f"{max(row.used_part or 0.0 for row in rows):.0%} full",
             "space",
         )
-        for (_, point), rows in found.items()
+        for (_, point), rows in rows.items()
     ][:20]
 
 
@@ -288,13 +288,13 @@ MOST_ROWS = 1000
 MOST_CAUSES = 20
 
 
-def tables_of(frame: Frame, told: Mapping[str, JobFacts], viewer: Viewer) -> list[dict[str, Any]]:
-    """All tables, as far as the viewer may see them; `told` is what the scheduler says of jobs."""
+def tables_of(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> list[dict[str, Any]]:
+    """All tables, as far as the viewer may see them; `facts` is what the scheduler says of jobs."""
     return [
         _table(view)
         for view in (
-            *(_seen(each, viewer) for each in views(frame)),
-            _users(frame, told, viewer),
+            *(_seen(view, viewer) for view in views(frame)),
+            _users(frame, facts, viewer),
             *_beside_jobs(frame, viewer),
         )
     ]
@@ -334,20 +334,20 @@ def library_now(row: LibraryRow) -> dict[str, Any]:
     return {**found, "causes": causes_of(row)[:MOST_CAUSES]}
 
 
-def _users(frame: Frame, told: Mapping[str, JobFacts], viewer: Viewer) -> View:
+def _users(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> View:
     """Users with what their jobs do, as far as the viewer may know them."""
     rows = tuple(
         TableRow(
-            each.user,
+            load.user,
             (
-                TableCell(each.user),
-                cell_of(float(each.jobs), 0),
-                cell_of(each.cpus),
-                megabytes(each.read_bytes_per_s),
-                megabytes(each.written_bytes_per_s),
+                TableCell(load.user),
+                cell_of(float(load.jobs), 0),
+                cell_of(load.cpus),
+                megabytes(load.read_bytes_per_s),
+                megabytes(load.written_bytes_per_s),
             ),
         )
-        for each in users_seen_by(viewer, frame.users, frame.jobs, told)
+        for load in users_seen_by(viewer, frame.users, frame.jobs, facts)
     )
     return View("Users", ("user",), ("jobs", "CPUs", "read MB/s", "write MB/s"), rows)
 
@@ -368,18 +368,18 @@ def _beside_jobs(frame: Frame, viewer: Viewer) -> list[View]:
     )
     processes = tuple(
         TableRow(
-            f"{row.node} {each.user} {each.process}",
+            f"{row.node} {process.user} {process.process}",
             (
-                TableCell(each.process),
+                TableCell(process.process),
                 TableCell(row.node),
-                TableCell(each.user),
-                cell_of(each.cpus),
-                megabytes(each.moved_bytes_per_s),
+                TableCell(process.user),
+                cell_of(process.cpus),
+                megabytes(process.moved_bytes_per_s),
             ),
         )
         for row in frame.others
-        for each in row.processes
-        if viewer.may_see(each.user)
+        for process in row.processes
+        if viewer.may_see(process.user)
     )
     return [
         View("Beside jobs", ("node",), ("CPUs", "read MB/s", "write MB/s"), nodes),
@@ -396,14 +396,14 @@ class Answers:
     """Answers of one console. Threads may use it at the same time."""
 
     watching: Watching
-    _natures: NodeNatures = field(init=False)
+    _inventory: NodeInventory = field(init=False)
     _steps: StepMemory = field(default_factory=StepMemory)
     _explaining: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         """Know nothing of nodes yet."""
         histories = self.watching.histories
-        self._natures = NodeNatures(lambda at_s: histories.frame(at_s, _NATURE_S), histories.reach)
+        self._inventory = NodeInventory(lambda at_s: histories.frame(at_s, _NATURE_S), histories.reach)
 
     def about(self, viewer: Viewer) -> dict[str, Any]:
         """What is shown, since when there is a history, and who looks."""
@@ -418,12 +418,12 @@ class Answers:
             "nodes": self.watching.histories.nodes()[:MOST_ROWS],
             "libraries": [
                 {
-                    "name": each.name,
-                    "filesystem": each.filesystem,
-                    "directory": each.directory,
-                    "required": each.required,
+                    "name": library.name,
+                    "filesystem": library.filesystem,
+                    "directory": library.directory,
+                    "required": library.required,
                 }
-                for each in self.watching.libraries
+                for library in self.watching.libraries
             ],
             "user": viewer.user,
             "isAdministrator": viewer.is_administrator,
@@ -431,15 +431,15 @@ class Answers:
             "cost": asdict(self.watching.cost),
         }
 
-    def picture(self, asked: AskedPicture, viewer: Viewer) -> dict[str, Any]:
+    def picture(self, query: SnapshotQuery, viewer: Viewer) -> dict[str, Any]:
         """All tables at one time, the health line, and what a reader has to know of the figures."""
         now = self.watching.clock()
-        at = now if asked.at_s is None else min(asked.at_s, now)
-        frame = self.watching.histories.frame(at, asked.seconds, self.watching.libraries)
-        if asked.at_s is None:
+        at = now if query.at_s is None else min(query.at_s, now)
+        frame = self.watching.histories.frame(at, query.seconds, self.watching.libraries)
+        if query.at_s is None:
             frame = _with_reasons(frame, self.watching.absences())
-        self._natures.learn(frame)
-        health = health_of(frame, now if asked.at_s is None else None)
+        self._inventory.learn(frame)
+        health = health_of(frame, now if query.at_s is None else None)
         told = by_job(self.watching.jobs())
         facts = by_job(seen_by(viewer, facts_of(frame.jobs, told)))
         return {
@@ -452,57 +452,57 @@ class Answers:
             "libraries": [library_now(row) for row in frame.libraries[:MOST_ROWS]],
             "away": {row.node: row.absent for row in frame.nodes if row.absent},
             # Who is away is in the health line.
-            "notes": [each for each in notes(frame) if " is away: " not in each][:MOST_NOTES],
-            "findings": [asdict(each) for each in self._findings(asked)],
+            "notes": [note for note in notes(frame) if " is away: " not in note][:MOST_NOTES],
+            "findings": [asdict(finding) for finding in self._findings(query)],
             "jobNodes": {row.job: list(row.nodes[:MOST_ROWS]) for row in frame.jobs},
-            "jobs": {name: asdict(each) for name, each in facts.items()},
+            "jobs": {name: asdict(fact) for name, fact in facts.items()},
         }
 
-    def _findings(self, asked: AskedPicture) -> Sequence[OpenFinding]:
+    def _findings(self, query: SnapshotQuery) -> Sequence[OpenFinding]:
         """What is wrong now; of another time the marks tell."""
-        return () if asked.at_s is not None else self.watching.findings()[:MOST_ROWS]
+        return () if query.at_s is not None else self.watching.findings()[:MOST_ROWS]
 
-    def series(self, asked: AskedSeries) -> LaidSeries:
+    def series(self, query: SeriesQuery) -> ResampledSeries:
         """Courses of metrics."""
-        courses = self.watching.histories.courses(question_of(asked))
-        natures = self._natures.at(asked.range.end_s)
-        return laid(courses, asked, {name: each.machine for name, each in natures.items()})
+        courses = self.watching.histories.courses(question_of(query))
+        inventory = self._inventory.at(query.range.end_s)
+        return resample(courses, query, {name: node.machine for name, node in inventory.items()})
 
-    def libraries(self, asked: AskedRange) -> dict[str, Any]:
+    def libraries(self, query: RangeQuery) -> dict[str, Any]:
         """What file systems gave the libraries on them over time, and what bound."""
         if not self.watching.libraries:
-            return {"start": asked.start_s, "step": asked.step_s, "count": 0, "filesystems": []}
-        found = library_courses(
+            return {"start": query.start_s, "step": query.step_s, "count": 0, "filesystems": []}
+        courses = library_courses(
             self.watching.histories,
-            asked,
+            query,
             self.watching.libraries,
-            self._natures.at(asked.end_s),
+            self._inventory.at(query.end_s),
             self._steps,
         )
         return {
-            "start": found.grid.start_s,
-            "step": found.grid.step_s,
-            "count": found.grid.count,
-            "filesystems": [_library(each) for each in found.courses],
+            "start": courses.grid.start_s,
+            "step": courses.grid.step_s,
+            "count": courses.grid.count,
+            "filesystems": [_library(course) for course in courses.courses],
         }
 
-    def space(self, asked: AskedRange) -> dict[str, Any]:
+    def space(self, query: RangeQuery) -> dict[str, Any]:
         """Room of file systems over time, when they will be full, and the balance of targets."""
         metrics = ("node_filesystem_size_bytes", "node_filesystem_avail_bytes")
         courses = self.watching.histories.courses(
-            RangeQuestion(metrics, asked.start_s, asked.end_s, asked.step_s)
+            RangeQuestion(metrics, query.start_s, query.end_s, query.step_s)
         )
-        grid = grid_of(courses, asked.start_s, asked.end_s, asked.step_s)
+        grid = grid_of(courses, query.start_s, query.end_s, query.step_s)
         return {
             "start": grid.start_s,
             "step": grid.step_s,
             "count": grid.count,
             "mounts": _spaces(courses, grid)[:MOST_ROWS],
-            "balance": self._balance(asked),
-            "rooms": self._rooms(asked),
+            "balance": self._balance(query),
+            "rooms": self._rooms(query),
         }
 
-    def why(self, asked: AskedPicture, viewer: Viewer) -> dict[str, Any]:
+    def why(self, query: SnapshotQuery, viewer: Viewer) -> dict[str, Any]:
         """Why it is slow, in words, for administrators; one at a time, since histories are asked many times.
 
         Raises GridwrightError: INPUT for who may not know, ENVIRONMENT while another one is asked for.
@@ -519,29 +519,29 @@ class Answers:
                 "another reason is looked for", where="why", remedy="ask again in a moment"
             )
         try:
-            return {"text": explain(asked.at_s or self.watching.clock(), asked.seconds)}
+            return {"text": explain(query.at_s or self.watching.clock(), query.seconds)}
         finally:
             self._explaining.release()
 
-    def marks(self, asked: AskedRange) -> dict[str, Any]:
+    def marks(self, query: RangeQuery) -> dict[str, Any]:
         """Runs and proofs within a range."""
-        return {"marks": plain_marks(self.watching.marks(asked.start_s, asked.end_s))}
+        return {"marks": plain_marks(self.watching.marks(query.start_s, query.end_s))}
 
     def repositories(self) -> dict[str, Any]:
         """Repositories of the spec."""
-        return {"repositories": [asdict(each) for each in self.watching.repositories[:MOST_ROWS]]}
+        return {"repositories": [asdict(repository) for repository in self.watching.repositories[:MOST_ROWS]]}
 
-    def _balance(self, asked: AskedRange) -> list[dict[str, Any]]:
+    def _balance(self, query: RangeQuery) -> list[dict[str, Any]]:
         """The balance of the targets of each file system over the range, by what clients moved."""
         ways = ("gridwright_mount_read_bytes_total", "gridwright_mount_written_bytes_total")
         courses = self.watching.histories.courses(
-            RangeQuestion(ways, asked.start_s, asked.end_s, asked.step_s)
+            RangeQuestion(ways, query.start_s, query.end_s, query.step_s)
         )
         rates: dict[str, dict[str, float]] = {}
         for course in courses:
             for series in course.series:
                 point, target = (*series.labels, "", "")[:2]
-                known = [each for each in series.values if each is not None]
+                known = [value for value in series.values if value is not None]
                 if target and known:
                     held = rates.setdefault(point, {})
                     held[target] = held.get(target, 0.0) + sum(known) / len(known)
@@ -551,25 +551,25 @@ class Answers:
                 found.append({"mount": point, **asdict(balance)})
         return found[:MOST_ROWS]
 
-    def _rooms(self, asked: AskedRange) -> list[dict[str, Any]]:
+    def _rooms(self, query: RangeQuery) -> list[dict[str, Any]]:
         """How evenly targets are filled at the end of the range, as servers tell it."""
         metrics = ("lustre_capacity_kilobytes", "lustre_available_kilobytes")
         courses = self.watching.histories.courses(
-            RangeQuestion(metrics, asked.start_s, asked.end_s, asked.step_s)
+            RangeQuestion(metrics, query.start_s, query.end_s, query.step_s)
         )
         last: dict[tuple[str, ...], dict[str, float]] = {}
         for course in courses:
             for series in course.series:
-                known = [each for each in series.values if each is not None]
+                known = [value for value in series.values if value is not None]
                 if known:
                     last.setdefault(series.labels, {})[series.metric] = known[-1]
         parts: dict[tuple[str, str], list[tuple[str, float]]] = {}
         for (component, target), told in last.items():
-            size, free = (told.get(each) for each in metrics)
+            size, free = (told.get(metric) for metric in metrics)
             if size and free is not None:
                 kind = filesystem_of(target), component
                 parts.setdefault(kind, []).append((target, min(1.0, max(0.0, 1 - free / size))))
-        return [asdict(each) for each in rooms_of(parts)][:MOST_ROWS]
+        return [asdict(room) for room in rooms_of(parts)][:MOST_ROWS]
 
 
 def _with_reasons(frame: Frame, absences: Mapping[str, str]) -> Frame:
@@ -590,7 +590,7 @@ def _library(course: LibraryCourse) -> dict[str, Any]:
         "read": plain(course.read),
         "written": plain(course.written),
         "perCore": plain(course.per_core),
-        "standings": [str(each) for each in course.standings],
+        "standings": [str(standing) for standing in course.standings],
         "causes": [
             {
                 "text": cause,
@@ -643,6 +643,6 @@ def _spaces(courses: Sequence[NodeCourse], grid: TimeGrid) -> list[dict[str, Any
     return sorted(held.values(), key=lambda each: (each["mount"], each["nodes"][0]))
 
 
-def series_document(found: LaidSeries, asked: AskedSeries) -> dict[str, Any]:
+def series_document(series: ResampledSeries, query: SeriesQuery) -> dict[str, Any]:
     """Courses in plain values."""
-    return {"metrics": list(asked.metrics), "by": asked.by, "how": asked.how, **document(found)}
+    return {"metrics": list(query.metrics), "by": query.by, "how": query.how, **document(series)}

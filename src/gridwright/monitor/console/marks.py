@@ -49,12 +49,12 @@ class RunMarks:
         with self._lock:
             if self._looked is None or time.monotonic() - self._looked > AGAIN_S:
                 self._marks, self._looked = _marks_of(self._runs), time.monotonic()
-            found = [
-                each
-                for each in self._marks
-                if each.start_s <= end_s and (each.end_s is None or each.end_s >= start_s)
+            marks = [
+                mark
+                for mark in self._marks
+                if mark.start_s <= end_s and (mark.end_s is None or mark.end_s >= start_s)
             ]
-        return found[-MOST_MARKS:]
+        return marks[-MOST_MARKS:]
 
 
 def _marks_of(runs: Path) -> list[TimeMark]:
@@ -64,7 +64,7 @@ def _marks_of(runs: Path) -> list[TimeMark]:
         return []
     # A range shows the last ones: what others lay out there in any number takes no place of one's own.
     found.sort(key=lambda each: each.owner == os.geteuid())
-    return [mark for each in found if is_summed_up(each) and (mark := mark_of(each)) is not None]
+    return [mark for run in found if is_summed_up(run) and (mark := mark_of(run)) is not None]
 
 
 def mark_of(run: LoadedRun) -> TimeMark | None:
@@ -98,12 +98,12 @@ def plain_marks(marks: Sequence[TimeMark]) -> list[dict[str, object]]:
     """Marks in plain values."""
     return [
         {
-            "kind": each.kind,
-            "name": each.name,
-            "text": each.text,
-            "state": each.state,
-            "from": each.start_s,
-            "to": each.end_s,
+            "kind": mark.kind,
+            "name": mark.name,
+            "text": mark.text,
+            "state": mark.state,
+            "from": mark.start_s,
+            "to": mark.end_s,
         }
-        for each in marks
+        for mark in marks
     ]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gridwright.monitor.causes.verdict import is_slow
-from gridwright.monitor.console.asked import AskedRange, step_of
-from gridwright.monitor.console.laid import PRESENCE, TimeGrid, Values, grid_of, on_grid
-from gridwright.monitor.console.natures import NodeNature
+from gridwright.monitor.console.node_inventory import InventoryNode
+from gridwright.monitor.console.queries import RangeQuery, step_of
+from gridwright.monitor.console.resampling import PRESENCE, TimeGrid, Values, grid_of, on_grid
 from gridwright.monitor.history.questions import Histories, NodeCourse, RangeQuestion, SeriesCourse
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary, library_rows
 from gridwright.monitor.rates import Figures, Key
@@ -26,11 +26,11 @@ METRICS = (
     PRESENCE,
     *("node_cpu_seconds_total", "node_pressure_io_waiting_seconds_total"),
     *(
-        each
-        for each in LABELS
-        if each.startswith(("node_network_", "gridwright_network_", "node_disk_", "gridwright_disk_"))
+        label
+        for label in LABELS
+        if label.startswith(("node_network_", "gridwright_network_", "node_disk_", "gridwright_disk_"))
     ),
-    *(each for each in LABELS if each.startswith(("gridwright_mount_", "gridwright_group_"))),
+    *(label for label in LABELS if label.startswith(("gridwright_mount_", "gridwright_group_"))),
 )
 """What rows of libraries are made of."""
 _MOST_READINGS = 120_000
@@ -85,34 +85,34 @@ class StepMemory:
         known = self._rows.get((step_s, start_s))
         return known[1] if known is not None and self.clock() - known[0] < REMEMBERED_S else None
 
-    def keep(self, step_s: float, start_s: float, rows: Rows) -> None:
+    def remember(self, step_s: float, start_s: float, rows: Rows) -> None:
         """Remember them, without what has room: there is some of that for each node."""
         if len(self._rows) >= _MOST_REMEMBERED:
             self._rows = {}
-        slim = tuple(replace(row, uses=tuple(each for each in row.uses if each.binds)) for row in rows)
+        slim = tuple(replace(row, uses=tuple(use for use in row.uses if use.binds)) for row in rows)
         self._rows[step_s, start_s] = self.clock(), slim
 
 
 def library_courses(
     histories: Histories,
-    asked: AskedRange,
+    query: RangeQuery,
     libraries: Sequence[WatchedLibrary],
-    natures: Mapping[str, NodeNature],
+    inventory: Mapping[str, InventoryNode],
     memory: StepMemory,
 ) -> LibraryCourses:
     """What file systems gave the libraries on them at each step, and what bound."""
-    courses = histories.courses(RangeQuestion(METRICS, asked.start_s, asked.end_s, asked.step_s))
-    series = sum(len(each.series) for each in courses)
+    courses = histories.courses(RangeQuestion(METRICS, query.start_s, query.end_s, query.step_s))
+    series = sum(len(course.series) for course in courses)
     steps = max(_FEWEST_STEPS, _MOST_READINGS // max(1, series))
-    grid = grid_of(courses, asked.start_s, asked.end_s, max(asked.step_s, step_of(asked.seconds, steps)))
-    rows = _rows_of(courses, grid, natures, libraries, memory)
-    names = dict.fromkeys(each.filesystem for each in libraries)
+    grid = grid_of(courses, query.start_s, query.end_s, max(query.step_s, step_of(query.seconds, steps)))
+    rows = _rows_of(courses, grid, inventory, libraries, memory)
+    names = dict.fromkeys(library.filesystem for library in libraries)
     return LibraryCourses(grid, tuple(_course(name, rows, grid) for name in names))
 
 
 def _course(name: str, steps: Sequence[Rows], grid: TimeGrid) -> LibraryCourse:
-    rows = [next(row for row in each if row.filesystem == name) for each in steps]
-    found = LibraryCourse(
+    rows = [next(row for row in step if row.filesystem == name) for step in steps]
+    course = LibraryCourse(
         filesystem=name,
         libraries=rows[0].libraries,
         required_per_core=rows[0].required_per_core,
@@ -123,42 +123,42 @@ def _course(name: str, steps: Sequence[Rows], grid: TimeGrid) -> LibraryCourse:
     )
     for index, row in enumerate(rows):
         for cause in causes_of(row):
-            found.causes[cause] += 1
-            found.first_s.setdefault(cause, grid.time(index))
-            found.last_s[cause] = grid.time(index + 1)
-    return found
+            course.causes[cause] += 1
+            course.first_s.setdefault(cause, grid.time(index))
+            course.last_s[cause] = grid.time(index + 1)
+    return course
 
 
 def causes_of(row: LibraryRow) -> list[str]:
     """What bound while it was slow; alike at whatever part of its limit it was."""
     if not is_slow(row):
         return []
-    return [each.name for each in row.uses if each.binds] or ["cannot tell what"]
+    return [use.name for use in row.uses if use.binds] or ["cannot tell what"]
 
 
 def _numbers(values: Sequence[float | None]) -> Values:
-    return np.array([np.nan if each is None else each for each in values], dtype=float)
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
 def _rows_of(
     courses: Sequence[NodeCourse],
     grid: TimeGrid,
-    natures: Mapping[str, NodeNature],
+    inventory: Mapping[str, InventoryNode],
     libraries: Sequence[WatchedLibrary],
     memory: StepMemory,
 ) -> list[Rows]:
     """The rows of each step."""
     laid = [
-        (each, [(series, on_grid(each, series.values, grid, series.metric)) for series in each.series])
-        for each in courses
+        (course, [(series, on_grid(course, series.values, grid, series.metric)) for series in course.series])
+        for course in courses
     ]
     found = []
     for index in range(grid.count):
         rows = memory.get(grid.step_s, grid.time(index))
         if rows is None:
-            rows = _rows(laid, index, grid, natures, libraries)
+            rows = _rows(laid, index, grid, inventory, libraries)
             if index < grid.count - _FRESH:
-                memory.keep(grid.step_s, grid.time(index), rows)
+                memory.remember(grid.step_s, grid.time(index), rows)
         found.append(rows)
     return found
 
@@ -167,7 +167,7 @@ def _rows(
     laid: Sequence[tuple[NodeCourse, Sequence[tuple[SeriesCourse, Values]]]],
     index: int,
     grid: TimeGrid,
-    natures: Mapping[str, NodeNature],
+    inventory: Mapping[str, InventoryNode],
     libraries: Sequence[WatchedLibrary],
 ) -> Rows:
     """The rows of one step, as `frame_of_seen` makes them, without the other tables."""
@@ -178,19 +178,19 @@ def _rows(
             for series, values in lines
             if not np.isnan(values[index])
         }
-        if told and course.node in natures:
-            seen.append(_seen(course.node, told, natures[course.node], grid, index))
-    there = {each.name for each in seen}
-    asked = [
+        if told and course.node in inventory:
+            seen.append(_seen(course.node, told, inventory[course.node], grid, index))
+    there = {node.name for node in seen}
+    samples = [
         NodeSamples(course.node, absent="" if course.node in there else "no samples") for course, _ in laid
     ]
-    return tuple(library_rows(libraries, seen, node_rows(asked, seen), disk_rows(seen)))
+    return tuple(library_rows(libraries, seen, node_rows(samples, seen), disk_rows(seen)))
 
 
 def _seen(
     node: str,
     told: Mapping[Key, float],
-    nature: NodeNature,
+    nature: InventoryNode,
     grid: TimeGrid,
     index: int,
 ) -> SeenNode:

@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.monitor.console.access import HEADERS, ConsoleAccess
 from gridwright.monitor.console.answers import Answers, series_document
-from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
-from gridwright.monitor.console.laid import as_csv
-from gridwright.monitor.console.patience import PatientProtocol
+from gridwright.monitor.console.bounded_protocol import BoundedProtocol
+from gridwright.monitor.console.queries import range_query, series_query, snapshot_query
+from gridwright.monitor.console.resampling import as_csv
 from gridwright.monitor.console.viewers import Viewer, ViewerRule
 from gridwright.services.admission import NotAdmitted
 from gridwright.services.connections import Listener
@@ -53,14 +53,14 @@ def page_files() -> Mapping[str, bytes]:
     """The files of the page by their paths below it."""
     found: dict[str, bytes] = {}
 
-    def look(directory: Any, above: str) -> None:  # noqa: ANN401 - Traversable
+    def collect(directory: Any, above: str) -> None:  # noqa: ANN401 - Traversable
         for entry in directory.iterdir():
             if entry.is_dir():
-                look(entry, f"{above}{entry.name}/")
+                collect(entry, f"{above}{entry.name}/")
             elif entry.name.rpartition(".")[2] in TYPES:
                 found[f"{above}{entry.name}"] = entry.read_bytes()
 
-    look(resources.files(__package__).joinpath("page"), "")
+    collect(resources.files(__package__).joinpath("page"), "")
     return found
 
 
@@ -81,15 +81,16 @@ class ConsoleRoutes:
         ]
         answers: Mapping[str, Callable[[Request, Viewer], Any]] = {
             "about": lambda _request, viewer: self._answers.about(viewer),
-            "picture": lambda request, viewer: self._answers.picture(asked_picture(_query(request)), viewer),
-            "libraries": lambda request, _: self._answers.libraries(asked_range(_query(request))),
-            "space": lambda request, _: self._answers.space(asked_range(_query(request))),
-            "why": lambda request, viewer: self._answers.why(asked_picture(_query(request)), viewer),
-            "marks": lambda request, _: self._answers.marks(asked_range(_query(request))),
+            "picture": lambda request, viewer: self._answers.picture(snapshot_query(_query(request)), viewer),
+            "libraries": lambda request, _: self._answers.libraries(range_query(_query(request))),
+            "space": lambda request, _: self._answers.space(range_query(_query(request))),
+            "why": lambda request, viewer: self._answers.why(snapshot_query(_query(request)), viewer),
+            "marks": lambda request, _: self._answers.marks(range_query(_query(request))),
             "repositories": lambda _request, _: self._answers.repositories(),
         }
         found += [
-            Route(f"/api/{name}", self._answering(each), methods=["GET"]) for name, each in answers.items()
+            Route(f"/api/{name}", self._answering(answer), methods=["GET"])
+            for name, answer in answers.items()
         ]
         return found
 
@@ -109,11 +110,11 @@ class ConsoleRoutes:
         viewer = self._viewer(request)
 
         def answer() -> Response:
-            asked = asked_series(_query(request), names=viewer.is_administrator)
-            found = self._answers.series(asked)
-            if not asked.as_table:
-                return _json(series_document(found, asked))
-            name = f"{asked.metrics[0]}.csv"
+            query = series_query(_query(request), names=viewer.is_administrator)
+            found = self._answers.series(query)
+            if not query.as_table:
+                return _json(series_document(found, query))
+            name = f"{query.metrics[0]}.csv"
             return Response(
                 as_csv(found),
                 media_type="text/csv; charset=utf-8",
@@ -144,7 +145,8 @@ async def _bounded(answer: Callable[[], Response]) -> Response:
     except GridwrightError as error:
         status = 400 if error.status is ExitStatus.INPUT else 503
         problems = [
-            {"what": each.what, "where": each.where, "remedy": each.remedy} for each in error.problems
+            {"what": problem.what, "where": problem.where, "remedy": problem.remedy}
+            for problem in error.problems
         ]
         return _json({"problems": problems}, status)
     except Exception as error:
@@ -254,7 +256,7 @@ class ConsoleServer:
         """Raises GridwrightError (status ENVIRONMENT) where the certificate cannot be used."""
         config = uvicorn.Config(
             application,
-            http=partial(PatientProtocol, listener=listener),  # type: ignore[arg-type]
+            http=partial(BoundedProtocol, listener=listener),  # type: ignore[arg-type]
             loop="asyncio",
             lifespan="off",
             log_config=None,

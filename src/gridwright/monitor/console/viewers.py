@@ -60,33 +60,34 @@ class JobFacts:
     """In seconds since 1970."""
 
 
-def facts_of(jobs: Sequence[JobLoad], told: Mapping[str, JobFacts]) -> list[JobFacts]:
+def facts_of(jobs: Sequence[JobLoad], facts: Mapping[str, JobFacts]) -> list[JobFacts]:
     """What is known of jobs that are seen: what their scheduler told, else whose processes they are."""
     return [
-        told.get(row.job) or JobFacts(job=row.job, user=row.user or None, name="", state="running", node=None)
+        facts.get(row.job)
+        or JobFacts(job=row.job, user=row.user or None, name="", state="running", node=None)
         for row in jobs
     ]
 
 
 def seen_by(viewer: Viewer, facts: Sequence[JobFacts]) -> list[JobFacts]:
     """The same, without what the viewer may not see."""
-    return [each if viewer.may_see(each.user) else replace(each, user=None, name="") for each in facts]
+    return [fact if viewer.may_see(fact.user) else replace(fact, user=None, name="") for fact in facts]
 
 
 def users_seen_by(
-    viewer: Viewer, users: Sequence[UserLoad], jobs: Sequence[JobLoad], told: Mapping[str, JobFacts]
+    viewer: Viewer, users: Sequence[UserLoad], jobs: Sequence[JobLoad], facts: Mapping[str, JobFacts]
 ) -> list[UserLoad]:
     """The users that the viewer may know; the sum of others is for administrators.
 
-    Jobs whose user the nodes could not tell are those of whom their scheduler says, with `told`.
+    Jobs whose user the nodes could not tell are those of whom their scheduler says, with `facts`.
     """
-    held = {each.user: each for each in users}
+    held = {user.user: user for user in users}
     for row in jobs:
-        owner = told[row.job].user if row.job in told else None
+        owner = facts[row.job].user if row.job in facts else None
         if not row.user and owner is not None and UNKNOWN in held:
             held[UNKNOWN] = _plus(held[UNKNOWN], row, -1)
             held[owner] = _plus(held.get(owner) or _NOBODY, row, 1)
-    there = (replace(each, user=user) for user, each in held.items() if each.jobs > 0)
+    there = (replace(load, user=user) for user, load in held.items() if load.jobs > 0)
     return [each for each in there if viewer.may_see(each.user)]
 
 

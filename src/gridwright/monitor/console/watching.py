@@ -122,4 +122,4 @@ class Watching:
 
 def by_job(facts: Sequence[JobFacts]) -> Mapping[str, JobFacts]:
     """Facts by the job's number."""
-    return {each.job: each for each in facts}
+    return {fact.job: fact for fact in facts}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gridwright.monitor.exporter.families import MetricFamily
+from gridwright.monitor.exporter.metric_families import MetricFamily
 
 MOST_SERIES = 50_000
 """Of one family: what scrapes a node is not made for more, and each costs it memory for hours."""

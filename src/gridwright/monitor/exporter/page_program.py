@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
 from gridwright.messages import MessageError, decode
-from gridwright.monitor.exporter import families
+from gridwright.monitor.exporter import metric_families
 from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, TextFormat
-from gridwright.monitor.exporter.families import OF_READINGS, MetricFamily
+from gridwright.monitor.exporter.metric_families import OF_READINGS, MetricFamily
 from gridwright.monitor.job_rows import by_turns
 from gridwright.monitor.readings import Reading, Snapshot
 from gridwright.monitor.sampler import Sampler
@@ -59,25 +59,25 @@ class JobSeries:
     left_out: int = 0
     """Readings of the last sample that are in the sum alone."""
 
-    def told(self, readings: Iterable[Reading]) -> list[Reading]:
+    def bounded_series(self, readings: Iterable[Reading]) -> list[Reading]:
         """The same readings, with jobs that have no series of their own put together."""
         jobs: dict[str, list[Reading]] = {}
         users: dict[str, str] = {}
         found = []
-        for each in readings:
-            if each.metric == OWNER:
-                users[each.labels[0]] = each.labels[1]
-            elif each.metric.startswith(_JOB):
-                jobs.setdefault(each.labels[0], []).append(each)
+        for reading in readings:
+            if reading.metric == OWNER:
+                users[reading.labels[0]] = reading.labels[1]
+            elif reading.metric.startswith(_JOB):
+                jobs.setdefault(reading.labels[0], []).append(reading)
             else:
-                found.append(each)
+                found.append(reading)
         self._choose(jobs, users)
         self.left_out = sum(len(those) for job, those in jobs.items() if job not in self._own)
-        return [*found, *self._told_of(jobs)]
+        return [*found, *self._summed_jobs(jobs)]
 
     def _choose(self, jobs: dict[str, list[Reading]], users: dict[str, str]) -> None:
         def rank(job: str) -> tuple[float, bool, str]:
-            moved = sum(each.value for each in jobs[job] if each.metric in _MOVED)
+            moved = sum(reading.value for reading in jobs[job] if reading.metric in _MOVED)
             has_series = job in self._own
             return -moved * (_MUCH_MORE if has_series else 1.0), not has_series, job
 
@@ -85,25 +85,25 @@ class JobSeries:
         ranked = sorted(jobs.keys() - {OTHER}, key=rank)
         self._own = set(by_turns(ranked, lambda job: users.get(job, ""))[: self.most])
 
-    def _told_of(self, jobs: dict[str, list[Reading]]) -> Iterator[Reading]:
+    def _summed_jobs(self, jobs: dict[str, list[Reading]]) -> Iterator[Reading]:
         before, self._before = self._before, {}
         sums: dict[tuple[str, ...], float] = {}
         at = 0.0
         for job, those in jobs.items():
-            for each in those:
-                if each.is_counter:
-                    self._before[each.key] = each.value
+            for reading in those:
+                if reading.is_counter:
+                    self._before[reading.key] = reading.value
                 if job in self._own:
-                    yield each
+                    yield reading
                     continue
-                at = max(at, each.at_s)
-                of = (each.metric, *each.labels[1:])
-                if each.is_counter:
+                at = max(at, reading.at_s)
+                of = (reading.metric, *reading.labels[1:])
+                if reading.is_counter:
                     # What a job did before it was first seen here is not known to be new.
-                    last = before.get(each.key, 0.0 if self._began else each.value)
-                    self._others[of] = self._others.get(of, 0.0) + max(0.0, each.value - last)
+                    last = before.get(reading.key, 0.0 if self._began else reading.value)
+                    self._others[of] = self._others.get(of, 0.0) + max(0.0, reading.value - last)
                 else:
-                    sums[of] = sums.get(of, 0.0) + each.value
+                    sums[of] = sums.get(of, 0.0) + reading.value
         self._began = True
         for (metric, *more), value in {**self._others, **sums}.items():
             yield Reading(metric, (OTHER, *more), value, at)
@@ -137,12 +137,12 @@ class MetricsPage:
         self._samples += 1
         self._cost_s += snapshot.cost_s
         self._snapshot, self._took_s = snapshot, took_s
-        told = (
-            self._risen(each)
-            for each in snapshot.readings
-            if each.metric in OF_READINGS or each.metric == OWNER
+        readings = (
+            self._risen(reading)
+            for reading in snapshot.readings
+            if reading.metric in OF_READINGS or reading.metric == OWNER
         )
-        self._readings = self._jobs.told(told)
+        self._readings = self._jobs.bounded_series(readings)
 
     def text(self, format_: TextFormat) -> Iterator[bytes]:
         """The last snapshot in pieces. Nothing where there is none yet."""
@@ -150,8 +150,8 @@ class MetricsPage:
             return
         page = Exposition(format_)
         by_metric: dict[str, list[Reading]] = {}
-        for each in self._readings:
-            by_metric.setdefault(each.metric, []).append(each)
+        for reading in self._readings:
+            by_metric.setdefault(reading.metric, []).append(reading)
         for metric, family in OF_READINGS.items():
             points = (
                 SeriesValue(each.labels, each.value, each.since_s) for each in by_metric.get(metric, ())
@@ -159,7 +159,9 @@ class MetricsPage:
             yield from page.family(family, points)
         for family, told in self._own(self._snapshot):
             yield from page.family(family, told)
-        yield from page.family(families.LEFT_OUT, [SeriesValue((), page.left_out + self._jobs.left_out)])
+        yield from page.family(
+            metric_families.LEFT_OUT, [SeriesValue((), page.left_out + self._jobs.left_out)]
+        )
         yield page.end()
 
     def _risen(self, reading: Reading) -> Reading:
@@ -173,27 +175,29 @@ class MetricsPage:
 
     def _own(self, seen: Snapshot) -> Iterator[tuple[MetricFamily, Iterable[SeriesValue]]]:
         """What is told beside readings."""
-        yield families.NODE, [SeriesValue((seen.node, seen.machine, _version()), 1)]
-        yield families.CORES, [SeriesValue((), seen.cores)]
-        yield families.CPUS, [SeriesValue((), seen.cpus)]
-        answered = {each.labels[0] for each in seen.readings if each.metric == "node_filesystem_size_bytes"}
+        yield metric_families.NODE, [SeriesValue((seen.node, seen.machine, _version()), 1)]
+        yield metric_families.CORES, [SeriesValue((), seen.cores)]
+        yield metric_families.CPUS, [SeriesValue((), seen.cpus)]
+        answered = {
+            reading.labels[0] for reading in seen.readings if reading.metric == "node_filesystem_size_bytes"
+        }
         silent = {**dict.fromkeys(sorted(answered), 0), **dict.fromkeys(seen.silent, 1)}
-        yield families.SILENT, [SeriesValue((source,), value) for source, value in silent.items()]
+        yield metric_families.SILENT, [SeriesValue((source,), value) for source, value in silent.items()]
         yield (
-            families.DIRECTORY,
+            metric_families.DIRECTORY,
             [
                 SeriesValue((path, place.mount_point, place.kernel_type, place.device), 1)
                 for path, place in seen.places.items()
             ],
         )
         yield (
-            families.DIRECTORY_DISK,
+            metric_families.DIRECTORY_DISK,
             [SeriesValue((path, disk), 1) for path, place in seen.places.items() for disk in place.disks],
         )
-        yield families.SAMPLES, [SeriesValue((), self._samples)]
-        yield families.COST, [SeriesValue((), self._cost_s)]
-        yield families.SAMPLED, [SeriesValue((), seen.time)]
-        yield families.TOOK, [SeriesValue((), self._took_s)]
+        yield metric_families.SAMPLES, [SeriesValue((), self._samples)]
+        yield metric_families.COST, [SeriesValue((), self._cost_s)]
+        yield metric_families.SAMPLED, [SeriesValue((), seen.time)]
+        yield metric_families.TOOK, [SeriesValue((), self._took_s)]
 
 
 def _version() -> str:

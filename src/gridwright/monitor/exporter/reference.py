@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gridwright.monitor.exporter.families import OF_EXPORTER, OF_READINGS, MetricFamily
+from gridwright.monitor.exporter.metric_families import OF_EXPORTER, OF_READINGS, MetricFamily
 from gridwright.spec.reference import with_parts
 
 _DIFFERS = {
@@ -36,7 +36,7 @@ def names_table() -> str:
 
 
 def _row(family: MetricFamily, elsewhere: str) -> str:
-    labels = ", ".join(f"`{each}`" for each in family.labels)
+    labels = ", ".join(f"`{label}`" for label in family.labels)
     return f"| `{family.series}` | {labels} | {family.help} | {elsewhere} |"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gridwright.monitor.causes.measured import MANY_AT_ONCE
 from gridwright.monitor.causes.use import FULL
-from gridwright.monitor.exporter.families import known_series
+from gridwright.monitor.exporter.metric_families import known_series
 from gridwright.monitor.waiting import HOLDS_UP, WAITING
 from gridwright.spec.model import GridSpec
 from gridwright.units import Rate
@@ -60,8 +60,8 @@ def rules_text(spec: GridSpec, scrape_job: str = DEFAULT_SCRAPE_JOB) -> str:
     """The rules file of a grid, as YAML. The same spec gives the same file."""
     from ruamel.yaml import YAML
 
-    found = list(_on_filesystems(spec))
-    rules = [*_recorded(found, scrape_job), *_alerts(spec, found, scrape_job)]
+    libraries = list(_on_filesystems(spec))
+    rules = [*_recorded(libraries, scrape_job), *_alerts(spec, libraries, scrape_job)]
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.width = 110
@@ -72,9 +72,11 @@ def rules_text(spec: GridSpec, scrape_job: str = DEFAULT_SCRAPE_JOB) -> str:
 
 
 def _on_filesystems(spec: GridSpec) -> Iterator[_Libraries]:
-    for filesystem in dict.fromkeys(each.filesystem for each in spec.libraries.values()):
-        names = [name for name, each in spec.libraries.items() if each.filesystem == filesystem]
-        required = [each.requires for each in spec.libraries.values() if each.filesystem == filesystem]
+    for filesystem in dict.fromkeys(library.filesystem for library in spec.libraries.values()):
+        names = [name for name, library in spec.libraries.items() if library.filesystem == filesystem]
+        required = [
+            library.requires for library in spec.libraries.values() if library.filesystem == filesystem
+        ]
         rates = [each for each in required if each is not None]
         yield _Libraries(
             filesystem,
@@ -84,12 +86,12 @@ def _on_filesystems(spec: GridSpec) -> Iterator[_Libraries]:
         )
 
 
-def _recorded(found: Sequence[_Libraries], job: str) -> Iterator[dict[str, object]]:
+def _recorded(libraries: Sequence[_Libraries], job: str) -> Iterator[dict[str, object]]:
     """What several alerts and dashboards need."""
     yield {"record": BUSY, "expr": busy_cores(job)}
-    for each in found:
-        for record, expression in ((DELIVERED, _delivered(each, job)), (WAITS, _waits(each, job))):
-            yield {"record": record, "labels": {"filesystem": each.filesystem}, "expr": expression}
+    for library in libraries:
+        for record, expression in ((DELIVERED, _delivered(library, job)), (WAITS, _waits(library, job))):
+            yield {"record": record, "labels": {"filesystem": library.filesystem}, "expr": expression}
 
 
 def busy_cores(job: str) -> str:
@@ -114,14 +116,16 @@ def _of_nodes_only(job: str) -> str:
     return f' and on (job, instance) gridwright_directory_info{{job="{job}"}}'
 
 
-def _lies(each: _Libraries, job: str, label: str, *, more: str = "", info: str = "directory_info") -> str:
+def _lies(
+    libraries: _Libraries, job: str, label: str, *, more: str = "", info: str = "directory_info"
+) -> str:
     """Of each node, the mounts or disks that the libraries lie on, each once."""
-    paths = "|".join(_exactly(path) for path in each.directories)
+    paths = "|".join(_exactly(path) for path in libraries.directories)
     labels = f'job="{job}",directory=~"{paths}"{more}'
     return f"group by (job, instance, {label}) (gridwright_{info}{{{labels}}})"
 
 
-def _delivered(each: _Libraries, job: str) -> str:
+def _delivered(libraries: _Libraries, job: str) -> str:
     """What clients moved where these count it; else what the disk of each machine moved."""
 
     def moved(kind: str) -> str:
@@ -131,16 +135,17 @@ def _delivered(each: _Libraries, job: str) -> str:
         )
 
     clients = (
-        f"({moved('mount')}) * on (job, instance, mountpoint) group_left () {_lies(each, job, 'mountpoint')}"
+        f"({moved('mount')}) * on (job, instance, mountpoint) group_left () "
+        f"{_lies(libraries, job, 'mountpoint')}"
     )
-    disks = _lies(each, job, "device", more=',device!=""')
+    disks = _lies(libraries, job, "device", more=',device!=""')
     boot = f'group by (job, instance, boot) (gridwright_node_info{{job="{job}"}})'
     on_disks = f"({moved('node_disk')}) * on (job, instance, device) group_left () {disks}"
     local = f"max by (job, boot, device) ({on_disks} * on (job, instance) group_left (boot) {boot})"
     return f"sum by (job) ({clients} or {local})"
 
 
-def _waits(each: _Libraries, job: str) -> str:
+def _waits(libraries: _Libraries, job: str) -> str:
     """1 while somebody waits for storage, on any node: tasks, CPUs, or requests at a full disk.
 
     A disk that takes many requests at once is full with many of them alone. Where the kernel tells no
@@ -151,7 +156,7 @@ def _waits(each: _Libraries, job: str) -> str:
     iowait = f'rate(gridwright_node_cpu_seconds_total{{job="{job}",mode="iowait"}}[{_WINDOW}])'
     cpus = f'gridwright_node_cpus{{job="{job}"}}'
     busy = f'rate(gridwright_node_disk_io_time_seconds_total{{job="{job}"}}[{_WINDOW}])'
-    below = _lies(each, job, "device", info="directory_disk_info")
+    below = _lies(libraries, job, "device", info="directory_disk_info")
     disk = "on (job, instance, device)"
     in_flight = f'rate(gridwright_node_disk_io_time_weighted_seconds_total{{job="{job}"}}[{_WINDOW}])'
     has_room = (
@@ -169,32 +174,33 @@ def _waits(each: _Libraries, job: str) -> str:
     )
 
 
-def _alerts(spec: GridSpec, found: Sequence[_Libraries], job: str) -> Iterator[dict[str, object]]:
-    for each in found:
-        if each.required is not None:
-            yield _below(spec, each, each.required, job)
-        yield from _space(spec, each, job)
+def _alerts(spec: GridSpec, libraries: Sequence[_Libraries], job: str) -> Iterator[dict[str, object]]:
+    for library in libraries:
+        if library.required is not None:
+            yield _below(spec, library, library.required, job)
+        yield from _space(spec, library, job)
     yield from _of_nodes(spec, job)
 
 
-def _below(spec: GridSpec, each: _Libraries, required: Rate, job: str) -> dict[str, object]:
-    which = f'{{job="{job}",filesystem="{each.filesystem}"}}'
+def _below(spec: GridSpec, libraries: _Libraries, required: Rate, job: str) -> dict[str, object]:
+    which = f'{{job="{job}",filesystem="{libraries.filesystem}"}}'
     return _alert(
         spec,
         "GridwrightLibraryBelowRequirement",
         f"{DELIVERED}{which} / on (job) group_left () {BUSY}"
         f" < {float(required.bytes_per_s):.12g} and on (job) {WAITS}{which} == 1",
         _BELOW_FOR,
-        f"{each.filesystem} gives each busy core {{{{ $value | humanize }}}}B/s, and less than "
+        f"{libraries.filesystem} gives each busy core {{{{ $value | humanize }}}}B/s, and less than "
         f"{required} are required",
-        f"Libraries {', '.join(each.names)}; somebody waits for storage. See: gridwright top {_file(spec)}",
-        filesystem=each.filesystem,
+        f"Libraries {', '.join(libraries.names)}; somebody waits for storage. "
+        f"See: gridwright top {_file(spec)}",
+        filesystem=libraries.filesystem,
     )
 
 
-def _space(spec: GridSpec, each: _Libraries, job: str) -> Iterator[dict[str, object]]:
-    lies = _lies(each, job, "mountpoint")
-    names = ", ".join(each.names)
+def _space(spec: GridSpec, libraries: _Libraries, job: str) -> Iterator[dict[str, object]]:
+    lies = _lies(libraries, job, "mountpoint")
+    names = ", ".join(libraries.names)
 
     def of_mounts(figure: str) -> str:
         joined = f"({figure}) * on (job, instance, mountpoint) group_left () {lies}"
@@ -206,9 +212,9 @@ def _space(spec: GridSpec, each: _Libraries, job: str) -> Iterator[dict[str, obj
         "GridwrightLibraryFull",
         of_mounts(f"{left} / {size}") + f" < {_FULL_PART}",
         "10m",
-        f"{each.filesystem} has {{{{ $value | humanizePercentage }}}} of its room left",
+        f"{libraries.filesystem} has {{{{ $value | humanizePercentage }}}} of its room left",
         f"Libraries {names} on {{{{ $labels.mountpoint }}}} of the fullest node.",
-        filesystem=each.filesystem,
+        filesystem=libraries.filesystem,
     )
     window = f"{left}[{_TRAIL}]"
     known = of_mounts(f"{left} offset {_TRAIL}")
@@ -217,14 +223,14 @@ def _space(spec: GridSpec, each: _Libraries, job: str) -> Iterator[dict[str, obj
         "GridwrightLibraryFills",
         of_mounts(f"predict_linear({window}, {_FILLS_S})") + f" < 0 and {known}",
         "1h",
-        f"{each.filesystem} will be full in three days or sooner, as it fills now",
+        f"{libraries.filesystem} will be full in three days or sooner, as it fills now",
         f"Libraries {names} on {{{{ $labels.mountpoint }}}}, by the last {_TRAIL}.",
-        filesystem=each.filesystem,
+        filesystem=libraries.filesystem,
     )
 
 
 def _of_nodes(spec: GridSpec, job: str) -> Iterator[dict[str, object]]:
-    asleep = "|".join(re.escape(each) for each in sorted(spec.powered_nodes()))
+    asleep = "|".join(re.escape(powered_node) for powered_node in sorted(spec.powered_nodes()))
     on = f',instance!~"{_escaped(f"({asleep})([.:].*)?")}"' if asleep else ""
     yield _alert(
         spec,

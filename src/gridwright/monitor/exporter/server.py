@@ -54,8 +54,8 @@ def _preferences(header: str) -> Iterator[tuple[str, float]]:
 
 
 def _weight(parameters: list[str]) -> float:
-    for each in parameters:
-        name, _, value = each.partition("=")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
         if name.strip() == "q":
             try:
                 weight = float(value)

@@ -53,7 +53,7 @@ class Family:
 
     def name(self, labels: Sequence[str]) -> Name:
         """What the labels name."""
-        return tuple(labels[each] for each in self.indices if each < len(labels))
+        return tuple(labels[index] for index in self.indices if index < len(labels))
 
     @property
     def others(self) -> Name:
@@ -63,7 +63,7 @@ class Family:
     def other(self, labels: Sequence[str]) -> tuple[str, ...]:
         """The labels of the sum that a series is in, if it is not kept."""
         gone = {*self.indices, *self.beside}
-        return tuple(OTHERS if number in gone else each for number, each in enumerate(labels))
+        return tuple(OTHERS if number in gone else label for number, label in enumerate(labels))
 
 
 @cache
@@ -74,8 +74,8 @@ def family_of(metric: str) -> Family | None:
         if label in names:
             # A limit of a group is none of its parts, and holds while there is the group.
             is_zero = metric.endswith("_total") or label != "group"
-            indices = tuple(number for number, each in enumerate(names) if each in named)
-            beside = (number for number, each in enumerate(names) if each in _SAYS_MORE)
+            indices = tuple(number for number, name in enumerate(names) if name in named)
+            beside = (number for number, name in enumerate(names) if name in _SAYS_MORE)
             return Family(label, indices, tuple(each for each in beside if each not in indices), is_zero)
     return None
 
@@ -128,7 +128,7 @@ class BusiestJobs:
             if key[0].endswith(MOVED):
                 moved = self._moved.setdefault(family.label, {})
                 moved[name] = moved.get(name, 0.0) + rate
-            if self._is_kept(family.label, name):
+            if self._has_own_series(family.label, name):
                 yield value
             else:
                 other = (key[0], *family.other(key[1:])), back
@@ -150,7 +150,7 @@ class BusiestJobs:
         }
         self._moved = {}
 
-    def _is_kept(self, label: str, name: Name) -> bool:
+    def _has_own_series(self, label: str, name: Name) -> bool:
         kept = self._kept.setdefault(label, set())
         if name not in kept and len(kept) < self.most and not _is_others(name):
             kept.add(name)

@@ -17,7 +17,7 @@ from gridwright.monitor.history.questions import Histories
 from gridwright.monitor.history.stored import StoredHistories
 
 
-def kept_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Histories | None:
+def find_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Histories | None:
     """The histories that the nodes of a grid keep, or this machine where there is none; None if none is kept.
 
     Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
@@ -28,10 +28,10 @@ def kept_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Histories 
     return histories_of(grid, directory) if grid.spec.monitoring.history else None
 
 
-def asked_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Histories:
+def open_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Histories:
     """The histories that are kept. Raises GridwrightError (status ENVIRONMENT) where none is."""
-    found = kept_histories(grid, directory)
-    if found is None:
+    histories = find_histories(grid, directory)
+    if histories is None:
         where = "this machine" if grid is None else f"grid {grid.spec.name}"
         raise environment_error(
             "no history is kept, so that nothing is known of an earlier time",
@@ -40,7 +40,7 @@ def asked_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Histories
             "gridwright node history on the machine; or record what is to be seen later by gridwright top "
             "--record",
         )
-    return found
+    return histories
 
 
 @contextlib.contextmanager
@@ -49,12 +49,12 @@ def watched_histories(grid: Grid | None, directory: Path = DIRECTORY) -> Iterato
 
     Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
     """
-    kept = kept_histories(grid, directory)
-    if kept is None:
+    histories = find_histories(grid, directory)
+    if histories is None:
         with LiveHistories(commands_of(grid), () if grid is None else directories_of(grid)) as live:
             yield live
     elif grid is None or grid.is_this_machine:
-        yield kept
+        yield histories
     else:
         with sessions_of(grid) as sessions:
             yield histories_of(grid, directory, sessions)

@@ -34,7 +34,7 @@ class SpoiltPiece(ValueError):
 
 
 @dataclass(slots=True)
-class KeptColumn:
+class BlockColumn:
     """One series over the steps of a block."""
 
     mean: array[float]
@@ -45,17 +45,17 @@ class KeptColumn:
     """Seconds that are known of each step; None where each is known in whole, or not at all."""
 
 
-def encode(columns: Mapping[Labels, KeptColumn], steps: int, *, rounded: bool) -> bytes:
+def encode(columns: Mapping[Labels, BlockColumn], steps: int, *, rounded: bool) -> bytes:
     """The series of one metric as bytes."""
     names = json.dumps(list(columns), separators=(",", ":")).encode()
-    highs = any(each.high is not each.mean for each in columns.values())
-    gaps = any(each.covered is not None for each in columns.values())
+    highs = any(column.high is not column.mean for column in columns.values())
+    gaps = any(column.covered is not None for column in columns.values())
     flags = _ROUNDED * rounded | _HIGHS * highs | _GAPS * gaps
-    parts = [names, _planes([each.mean for each in columns.values()], rounded=rounded)]
+    parts = [names, _planes([column.mean for column in columns.values()], rounded=rounded)]
     if highs:
-        parts.append(_planes([each.high for each in columns.values()], rounded=rounded))
+        parts.append(_planes([column.high for column in columns.values()], rounded=rounded))
     if gaps:
-        covered = [each.covered for each in columns.values()]
+        covered = [column.covered for column in columns.values()]
         parts.append(_bytes_of(array("H", (n for each in covered for n in each or [_WHOLE] * steps))))
     head = _HEAD.pack(_FORMAT, flags, steps, len(columns), len(names))
     return head + zlib.compress(b"".join(parts), _PACKING)
@@ -65,14 +65,14 @@ _WHOLE = 0xFFFF
 """Written for a series that is covered in whole, beside others that are not."""
 
 
-def decode(data: bytes) -> dict[Labels, KeptColumn]:
+def decode(data: bytes) -> dict[Labels, BlockColumn]:
     """The series that `encode` was given. Raises SpoiltPiece."""
     try:
         form, flags, steps, series, length = _HEAD.unpack_from(data)
         if form != _FORMAT:
             raise SpoiltPiece(f"format {form} is not known")
         body = zlib.decompress(memoryview(data)[_HEAD.size :])
-        names = [tuple(each) for each in json.loads(body[:length])]
+        names = [tuple(load) for load in json.loads(body[:length])]
         size = steps * series
         width = 3 if flags & _ROUNDED else 4
         mean = _unplaned(body[length : length + size * width], size, width)
@@ -92,18 +92,18 @@ def decode(data: bytes) -> dict[Labels, KeptColumn]:
 
 def _column(
     mean: array[float], high: array[float], covered: array[int] | None, start: int, steps: int
-) -> KeptColumn:
+) -> BlockColumn:
     part = slice(start, start + steps)
     own = mean[part]
     seconds = None if covered is None or covered[start] == _WHOLE else covered[part]
-    return KeptColumn(own, own if high is mean else high[part], seconds)
+    return BlockColumn(own, own if high is mean else high[part], seconds)
 
 
 def _planes(values: Sequence[array[float]], *, rounded: bool) -> bytes:
     """Bytes by their weight, the heaviest first: those are alike, and packed to almost nothing."""
     together = array("f")
-    for each in values:
-        together.extend(each)
+    for value in values:
+        together.extend(value)
     data = _bytes_of(_rounded(together) if rounded else together)
     return b"".join(data[weight::4] for weight in ((3, 2, 1) if rounded else (3, 2, 1, 0)))
 

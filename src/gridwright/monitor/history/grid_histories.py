@@ -272,10 +272,10 @@ class GridHistories:
 
         answers = self._answers(request, course, max(1.0, question.step_s))
         return [
-            NodeCourse(name, question.start_s, question.step_s, (), found)
-            if isinstance(found, str)
-            else found
-            for name, found in answers.items()
+            NodeCourse(name, question.start_s, question.step_s, (), answer)
+            if isinstance(answer, str)
+            else answer
+            for name, answer in answers.items()
         ]
 
     def frame(self, at_s: float, seconds: float, libraries: Sequence[WatchedLibrary] = ()) -> Frame:
@@ -287,15 +287,16 @@ class GridHistories:
         def seen(name: str, answer: HistoryAnswer, ahead: float) -> SeenNode | str:
             if answer.picture is None:
                 return NOTHING_THEN
-            found = unpacked_picture(name, answer.picture)
-            return replace(found, last=replace(found.last, time=found.last.time - ahead))
+            node = unpacked_picture(name, answer.picture)
+            return replace(node, last=replace(node.last, time=node.last.time - ahead))
 
         answers = self._answers(request, seen, 1.0)
-        asked = [
-            NodeSamples(name, absent=each if isinstance(each, str) else "") for name, each in answers.items()
+        samples = [
+            NodeSamples(name, absent=answer if isinstance(answer, str) else "")
+            for name, answer in answers.items()
         ]
         return frame_of_seen(
-            asked, [each for each in answers.values() if isinstance(each, SeenNode)], libraries
+            samples, [answer for answer in answers.values() if isinstance(answer, SeenNode)], libraries
         )
 
     def reach(self) -> tuple[float, float] | None:
@@ -309,7 +310,9 @@ class GridHistories:
                 NOTHING_THEN if answer.reach is None else (answer.reach[0] - ahead, answer.reach[1] - ahead)
             )
 
-        known = [each for each in self._answers(request, reach, 1.0).values() if not isinstance(each, str)]
+        known = [
+            answer for answer in self._answers(request, reach, 1.0).values() if not isinstance(answer, str)
+        ]
         return (min(start for start, _ in known), max(end for _, end in known)) if known else None
 
     def _answers(
@@ -322,10 +325,10 @@ class GridHistories:
 
         Who turns out to have another clock than was taken for granted is asked once more.
         """
-        found: dict[str, T | str] = dict.fromkeys(self.names, _ASLEEP)
+        answers: dict[str, T | str] = dict.fromkeys(self.names, _ASLEEP)
         now = time.monotonic()
         away = {name: why for name, (why, since) in self._away.items() if now - since < AWAY_S}
-        found.update(away)
+        answers.update(away)
         left = [name for name in self.names if name not in self.asleep and name not in away]
         for _ in range(2):
             again = []
@@ -338,16 +341,16 @@ class GridHistories:
                     try:
                         answer = _answer(output)
                         self._clocks.note(name, answer.now_s, asked, answered)
-                        found[name] = read(name, answer, ahead)
+                        answers[name] = read(name, answer, ahead)
                     except MessageError as error:
-                        found[name] = str(error)
+                        answers[name] = str(error)
                         if output is None or output.status == _NO_CONNECTION:
                             self._away[name] = str(error), time.monotonic()
                         continue
                     if self._clocks.ahead(name, step_s) != ahead:
                         again.append(name)
             left = again
-        return found
+        return answers
 
     def _by_clock(self, names: Collection[str], step_s: float) -> dict[float, list[str]]:
         groups: dict[float, list[str]] = {}

@@ -22,7 +22,7 @@ from gridwright.monitor.history.messages import (
     packed_picture,
 )
 from gridwright.monitor.history.places import history_file
-from gridwright.monitor.history.reading import StoredHistory, asked
+from gridwright.monitor.history.reading import StoredHistory, query_history
 from gridwright.monitor.history.store import NoHistory
 
 
@@ -43,7 +43,7 @@ def main() -> int:
 
 def answered(request: HistoryRequest) -> HistoryAnswer:
     """The answer to a request. Raises MessageError, NoHistory, sqlite3.Error."""
-    return asked(history_file(Path(request.directory)), "", lambda history: _answer(request, history))
+    return query_history(history_file(Path(request.directory)), "", lambda history: _answer(request, history))
 
 
 def _answer(request: HistoryRequest, history: StoredHistory) -> HistoryAnswer:

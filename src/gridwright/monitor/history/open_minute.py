@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 from gridwright.monitor.history.busiest import is_sum
-from gridwright.monitor.history.columns import UNKNOWN, KeptColumn, Labels
+from gridwright.monitor.history.columns import UNKNOWN, BlockColumn, Labels
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.store import OpenSecond
 from gridwright.monitor.rates import Key
@@ -54,12 +54,12 @@ class OpenMinute:
                 elif adds:
                     column[each] += value
 
-    def by_metric(self) -> Mapping[str, Mapping[Labels, KeptColumn]]:
+    def by_metric(self) -> Mapping[str, Mapping[Labels, BlockColumn]]:
         """All series that have a value, as columns."""
-        found: dict[str, dict[Labels, KeptColumn]] = {}
+        found: dict[str, dict[Labels, BlockColumn]] = {}
         for key, values in self.columns.items():
             if not all(map(isnan, values)):
-                found.setdefault(key[0], {})[key[1:]] = KeptColumn(values, values, None)
+                found.setdefault(key[0], {})[key[1:]] = BlockColumn(values, values, None)
         return found
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from gridwright.messages import MessageError, typed
 from gridwright.monitor.history.busiest import Family, family_of
-from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode
+from gridwright.monitor.history.columns import BlockColumn, Labels, SpoiltPiece, decode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
 from gridwright.monitor.history.open_minute import open_minutes
@@ -97,7 +97,7 @@ class StoredHistory:
         )
 
 
-def asked(path: Path, node: str, ask: Callable[[StoredHistory], T]) -> T:
+def query_history(path: Path, node: str, ask: Callable[[StoredHistory], T]) -> T:
     """What a history answers; asked again where it was written meanwhile. Raises NoHistory, sqlite3.Error."""
     for _ in range(_TRIES):
         with suppress(WrittenMeanwhile), StoredHistory(path, node) as history:
@@ -112,11 +112,11 @@ class _Part:
 
     level: int
     start: int
-    columns: Mapping[str, Mapping[Labels, KeptColumn]] | None
+    columns: Mapping[str, Mapping[Labels, BlockColumn]] | None
     store: HistoryStore
     block: int = 0
 
-    def of(self, metric: str) -> Mapping[Labels, KeptColumn]:
+    def of(self, metric: str) -> Mapping[Labels, BlockColumn]:
         """The series of a metric; none where the disk gave back something else than was written."""
         if self.columns is not None:
             return self.columns.get(metric, {})
@@ -163,7 +163,7 @@ class _Layers:
 
     def _oldest(self, level: int) -> float:
         """By the order in which it was recorded, in which what is older goes first."""
-        return next((float(each.start) for each in self._blocks[level]), math.inf)
+        return next((float(block.start) for block in self._blocks[level]), math.inf)
 
     def metrics(self) -> list[str]:
         """Names of all metrics, those of the open minutes included."""
@@ -173,14 +173,14 @@ class _Layers:
     def oldest(self) -> Iterator[_Part]:
         """What was recorded first: of each level, and of the open minutes."""
         for blocks in reversed(self._blocks):
-            yield from (self._of(each) for each in blocks[:1])
+            yield from (self._of(block) for block in blocks[:1])
         yield from self._open_parts()
 
     def newest(self) -> Iterator[_Part]:
         """What was recorded last."""
         yield from reversed(list(self._open_parts()))
         for blocks in self._blocks:
-            yield from (self._of(each) for each in blocks[-1:])
+            yield from (self._of(block) for block in blocks[-1:])
 
     def _of(self, block: StoredBlock) -> _Part:
         return _Part(block.level, block.start, None, self._store, block.id)
@@ -221,7 +221,7 @@ def _answer(parts: Sequence[_Part], question: RangeQuestion, grid: _Grid) -> lis
     series = []
     for metric in dict.fromkeys(question.metrics):
         sums = _summed(_sums(parts, metric, grid, question.only), metric, question.by)
-        sums = _largest(sums, question.most, _family_told(metric, question.by))
+        sums = _largest(sums, question.most, _family_by_labels(metric, question.by))
         over = seen if seen is not None and is_zero_unseen(metric) else None
         series += [_course(metric, labels, each, over) for labels, each in sorted(sums.items())]
     return series
@@ -233,18 +233,18 @@ def _sums(
     """The series of a metric that have these labels, over the steps of a grid."""
     names = LABELS.get(metric, ())
     wanted = {names.index(name): value for name, value in only if name in names}
-    found: dict[Labels, StepSums] = {}
+    sums: dict[Labels, StepSums] = {}
     if len(wanted) < len(only):
-        return found
+        return sums
     for part in parts:
         width = LEVELS[part.level].step_s
         for labels, column in part.of(metric).items():
             if wanted and any(labels[number : number + 1] != (value,) for number, value in wanted.items()):
                 continue
-            if labels not in found:
-                found[labels] = StepSums.empty(grid.steps)
-            found[labels].add(column, width, (part.start - grid.start) // width, grid.step // width)
-    return found
+            if labels not in sums:
+                sums[labels] = StepSums.empty(grid.steps)
+            sums[labels].add(column, width, (part.start - grid.start) // width, grid.step // width)
+    return sums
 
 
 def _summed(sums: dict[Labels, StepSums], metric: str, by: tuple[str, ...] | None) -> dict[Labels, StepSums]:
@@ -275,7 +275,7 @@ def _largest(sums: dict[Labels, StepSums], most: int, family: Family | None) -> 
     return found
 
 
-def _family_told(metric: str, by: tuple[str, ...] | None) -> Family | None:
+def _family_by_labels(metric: str, by: tuple[str, ...] | None) -> Family | None:
     """The family of a metric of which these labels alone are told."""
     family = family_of(metric)
     if family is None or by is None:
@@ -363,10 +363,10 @@ class _Window:
 def _snapshot(node: str, context: tuple[float, str], window: _Window, end: float) -> Snapshot:
     since, body = context
     try:
-        told = json.loads(body)
-        silent = typed(told["silent"], dict[str, str])
-        places = typed(told["places"], dict[str, MountedPlace])
-        machine, cpus, cores = str(told["machine"]), int(told["cpus"]), int(told["cores"])
+        loads = json.loads(body)
+        silent = typed(loads["silent"], dict[str, str])
+        places = typed(loads["places"], dict[str, MountedPlace])
+        machine, cpus, cores = str(loads["machine"]), int(loads["cpus"]), int(loads["cores"])
     except (ValueError, KeyError, TypeError, MessageError):
         silent, places, machine, cpus, cores = {}, {}, "", 1, 1
     return Snapshot(

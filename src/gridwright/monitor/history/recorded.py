@@ -44,11 +44,11 @@ class RecordedHistories:
     def nodes(self) -> list[str]:
         """Names of all nodes that were recorded last."""
         last = len(self._recording)
-        return [each.node for each in self._recording.samples(last - 1, last)]
+        return [sample.node for sample in self._recording.samples(last - 1, last)]
 
     def reach(self) -> tuple[float, float] | None:
         """The first and the last time that was recorded."""
-        known = [each for each in self._times if math.isfinite(each)]
+        known = [time for time in self._times if math.isfinite(time)]
         return (known[0], known[-1]) if known else None
 
     def frame(self, at_s: float, seconds: float, libraries: Sequence[WatchedLibrary] = ()) -> Frame:
@@ -63,7 +63,7 @@ class RecordedHistories:
         """One answer for each node."""
         steps = max(1, math.ceil((question.end_s - question.start_s) / question.step_s))
         parts = [self._step(question, number) for number in range(steps)]
-        return [_course(node, question, [each.get(node) for each in parts]) for node in self.nodes()]
+        return [_course(node, question, [part.get(node) for part in parts]) for node in self.nodes()]
 
     def _line(self, at_s: float) -> int:
         """The last line that is not later; the first one where all are."""
@@ -77,11 +77,13 @@ class RecordedHistories:
             return {}
         first = min(last - 1, self._line(start))
         found: dict[str, dict[Key, float]] = {}
-        for each in self._recording.samples(first, last):
-            if each.before is not None and each.after is not None:
-                told = figures(each.before, each.after)
+        for sample in self._recording.samples(first, last):
+            if sample.before is not None and sample.after is not None:
+                told = figures(sample.before, sample.after)
                 values = {**told.gauges, **told.rates}
-                found[each.node] = {key: value for key, value in values.items() if key[0] in question.metrics}
+                found[sample.node] = {
+                    key: value for key, value in values.items() if key[0] in question.metrics
+                }
         return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import add
 
 from gridwright.monitor.history.busiest import MOVED, Family, Name, busiest, family_of
-from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode, encode
+from gridwright.monitor.history.columns import BlockColumn, Labels, SpoiltPiece, decode, encode
 from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
 from gridwright.monitor.history.store import HistoryStore, StoredBlock
@@ -31,10 +31,10 @@ def due(level: int, finer: Sequence[StoredBlock]) -> list[StoredBlock] | None:
         return None
     length = LEVELS[level].block_s
     group = [finer[0]]
-    for each in finer[1:]:
-        if each.start // length != group[0].start // length or each.start < group[-1].end:
+    for block in finer[1:]:
+        if block.start // length != group[0].start // length or block.start < group[-1].end:
             return group
-        group.append(each)
+        group.append(block)
     return group if group[-1].end % length == 0 else None
 
 
@@ -76,7 +76,7 @@ class StepSums:
             array("d", bytes(8 * steps)), array("d", bytes(8 * steps)), array("d", [-math.inf]) * steps
         )
 
-    def add(self, column: KeptColumn, step_s: int, at: int, part: int) -> None:
+    def add(self, column: BlockColumn, step_s: int, at: int, part: int) -> None:
         """Add a column of steps of `step_s`, so many of which make up a step here; the first belongs to `at`.
 
         `at` counts steps of the column.
@@ -94,7 +94,7 @@ class StepSums:
                 )
             number = upto
 
-    def _lay_in(self, column: KeptColumn, step_s: int, at: int, part: int) -> bool:
+    def _lay_in(self, column: BlockColumn, step_s: int, at: int, part: int) -> bool:
         """Take over whole steps of a column, where these are known and nothing is here; whether it was."""
         start, rest = divmod(at, part)
         number, more = divmod(len(column.mean), part)
@@ -145,7 +145,7 @@ class StepSums:
             array("d", map(add if known else _sum_of_highs, self.high, other.high)),
         )
 
-    def column(self, step_s: int, seen: array[float] | None = None) -> KeptColumn:
+    def column(self, step_s: int, seen: array[float] | None = None) -> BlockColumn:
         """The means; over the seconds in which the node was seen, where those are given."""
         nan, mean, high, seconds = math.nan, array("f"), array("f"), array("H")
         for number, (total, covered) in enumerate(zip(self.total, self.covered, strict=True)):
@@ -154,7 +154,7 @@ class StepSums:
             high.append(self.high[number] if covered > 0 else nan)
             seconds.append(min(int(over), 0xFFFE))
         whole = all(each in (0, step_s) for each in seconds)
-        return KeptColumn(mean, high, None if whole else seconds)
+        return BlockColumn(mean, high, None if whole else seconds)
 
 
 def _sum_of_highs(one: float, other: float) -> float:
@@ -171,7 +171,7 @@ class BlockSums:
     most: int = MOST_JOBS
     _sums: dict[str, dict[Labels, StepSums]] = field(default_factory=dict)
 
-    def add(self, block: StoredBlock, metric: str, columns: Mapping[Labels, KeptColumn]) -> None:
+    def add(self, block: StoredBlock, metric: str, columns: Mapping[Labels, BlockColumn]) -> None:
         """Add what a finer block has of a metric."""
         finer, here = LEVELS[block.level], LEVELS[self.level]
         at, part = (block.start - self.start) // finer.step_s, here.step_s // finer.step_s
@@ -181,7 +181,7 @@ class BlockSums:
                 series[labels] = StepSums.empty(here.steps)
             series[labels].add(column, finer.step_s, at, part)
 
-    def by_metric(self) -> Mapping[str, Mapping[Labels, KeptColumn]]:
+    def by_metric(self) -> Mapping[str, Mapping[Labels, BlockColumn]]:
         """All series as columns; of those that come and go, the busiest and the sum of the others."""
         self._bound()
         step_s = LEVELS[self.level].step_s
@@ -214,8 +214,8 @@ def is_zero_unseen(metric: str) -> bool:
     return family is not None and family.is_zero
 
 
-def _fold(series: dict[Labels, StepSums], family: Family, kept: set[Name]) -> None:
+def _fold(series: dict[Labels, StepSums], family: Family, names: set[Name]) -> None:
     """Put series of others than these into the sum."""
-    for labels in [each for each in series if family.name(each) not in kept]:
+    for labels in [each for each in series if family.name(each) not in names]:
         gone, other = series.pop(labels), family.other(labels)
         series[other] = series[other].plus(gone) if other in series else gone

@@ -153,8 +153,8 @@ def context_of(snapshot: Snapshot) -> str:
 def write_all(path: Path, snapshots: Sequence[Snapshot]) -> None:
     """A history of these snapshots. Raises NoHistory, sqlite3.Error."""
     with HistoryWriter(path) as writer:
-        for each in snapshots:
-            writer.add(each)
+        for snapshot in snapshots:
+            writer.add(snapshot)
             writer.work()
 
 

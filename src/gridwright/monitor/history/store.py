@@ -327,11 +327,11 @@ class HistoryStore:
 
     def put_block(self, level: int, start: int, steps: int, until: int, pieces: Mapping[str, bytes]) -> None:
         """Keep a block, and let the oldest ones of its level go. Within a transaction."""
-        found = self._base.execute(
+        stack = self._base.execute(
             "INSERT INTO blocks (level, start, steps, until) VALUES (?, ?, ?, ?)",
             (level, start, steps, until),
         )
-        block = found.lastrowid or 0
+        block = stack.lastrowid or 0
         self._base.executemany(
             "INSERT INTO pieces VALUES (?, ?)",
             ((self.piece_number(block, self._number_of(name)), body) for name, body in pieces.items()),
@@ -358,8 +358,8 @@ class HistoryStore:
     def put_context(self, at: float, body: str) -> None:
         """Keep what stays the same for long, from a time on."""
         with self.transaction():
-            found = self._base.execute("INSERT INTO contexts (at, body) VALUES (?, ?)", (at, body))
-            oldest = (found.lastrowid or 0) - _MOST_CONTEXTS
+            stack = self._base.execute("INSERT INTO contexts (at, body) VALUES (?, ?)", (at, body))
+            oldest = (stack.lastrowid or 0) - _MOST_CONTEXTS
             self._base.execute("DELETE FROM contexts WHERE id <= ?", (oldest,))
         self._move()
 
@@ -387,8 +387,8 @@ class HistoryStore:
             return
         for level in range(len(LEVELS)):
             blocks = self.blocks(level)
-            for each in blocks[: -(-len(blocks) // 10)]:
-                self._forget(each.id)
+            for block in blocks[: -(-len(blocks) // 10)]:
+                self._forget(block.id)
 
     def _forget(self, block: int) -> None:
         self._base.execute("DELETE FROM blocks WHERE id = ?", (block,))

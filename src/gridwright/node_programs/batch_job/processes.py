@@ -42,9 +42,9 @@ def descendants(pid: int) -> Iterator[int]:
 def memory_bytes(pid: int) -> int:
     """Memory of all processes below `pid`: resident, less what is mapped from files (proc_pid_statm(5))."""
     total = 0
-    for each in descendants(pid):
+    for descendant in descendants(pid):
         try:
-            with open(f"/proc/{each}/statm", "rb") as file:  # noqa: PTH123
+            with open(f"/proc/{descendant}/statm", "rb") as file:  # noqa: PTH123
                 fields = file.read().split()
         except OSError:
             continue
@@ -57,9 +57,9 @@ def end_all() -> bool:
     """Kill every process below this one, and wait for all; whether none is left."""
     give_up = time.monotonic() + _PATIENCE_S
     while time.monotonic() < give_up:
-        for each in descendants(os.getpid()):
+        for descendant in descendants(os.getpid()):
             try:
-                os.kill(each, signal.SIGKILL)
+                os.kill(descendant, signal.SIGKILL)
             except OSError:
                 continue
         try:

@@ -13,7 +13,7 @@ _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 
 def names_of(text: str) -> list[str]:
     """All names, in order. Raises ValueError for what is no such list."""
-    found: list[str] = []
+    names: list[str] = []
     at = 0
     text = text.strip()
     while at < len(text):
@@ -21,11 +21,11 @@ def names_of(text: str) -> list[str]:
         end = part.end() if part else at
         if part is None or not part[0] or (end < len(text) and text[end] != ","):
             raise ValueError(f"{text[:80]!r} is no list of nodes")
-        found.extend(_expanded(part[0]))
+        names.extend(_expanded(part[0]))
         at = end + 1
-        if len(found) > MOST:
+        if len(names) > MOST:
             raise ValueError(f"{text[:80]!r} names more than {MOST} nodes")
-    return found
+    return names
 
 
 def _expanded(part: str) -> Iterator[str]:

@@ -68,13 +68,13 @@ class QueueNode:
         """How long its jobs may still run."""
         if self.is_empty:
             return 0.0
-        return max((float("inf") if each.left_s is None else each.left_s for each in self.jobs), default=1.0)
+        return max((float("inf") if job.left_s is None else job.left_s for job in self.jobs), default=1.0)
 
     @property
     def since(self) -> float | None:
         """When it was drained by us, by the clock of this machine, in seconds since 1970."""
-        found = re.fullmatch(rf"{OWN}, drained at (\d{{1,12}})", self.known.reason)
-        return float(found[1]) if found else None
+        match = re.fullmatch(rf"{OWN}, drained at (\d{{1,12}})", self.known.reason)
+        return float(match[1]) if match else None
 
 
 @dataclass
@@ -158,10 +158,10 @@ def read_nodes(shown: str, listed: str) -> dict[str, QueueNode]:
 
 def left_s(text: str) -> float | None:
     """`%L` of squeue: 1-02:03:04, 03:04; None for UNLIMITED and what is not known."""
-    found = _LEFT.fullmatch(text.strip())
-    if found is None:
+    match = _LEFT.fullmatch(text.strip())
+    if match is None:
         return None
-    days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    days, hours, minutes, seconds = (int(group or 0) for group in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 

@@ -16,7 +16,7 @@ from gridwright.node_programs.health.configuration import (
     read_configuration,
 )
 from gridwright.node_programs.health.deciding import Act, decide, reason_of
-from gridwright.node_programs.health.judging import Verdict, judge
+from gridwright.node_programs.health.judging import Verdict, node_verdict
 from gridwright.node_programs.health.looking import Glance, look_at
 from gridwright.node_programs.health.memory import MEMORY, Memory, read_memory, write_memory
 from gridwright.node_programs.health.slurm import SlurmNode, own_name
@@ -75,7 +75,11 @@ def run(check: HealthCheck) -> int:
     doubtful = not verdict.unsure.keys() <= before.unsure
     after = Memory(
         frozenset(verdict.unsure),
-        {path: each.left for path, each in glances.items() if each.left is not None and each.left.pid},
+        {
+            path: glance.left
+            for path, glance in glances.items()
+            if glance.left is not None and glance.left.pid
+        },
         before.may_be_drained,
     )
     if wrong or (before.may_be_drained and not doubtful):
@@ -97,10 +101,10 @@ def _look(
 ) -> tuple[Verdict, dict[str, Glance]]:
     # The look comes first, as it mounts what an automounter keeps unmounted.
     glances = look_at(configuration.paths, before.hanging, configuration.limit_s)
-    verdict = judge(configuration, mounts(check.table.read_text(errors="replace")), glances)
+    verdict = node_verdict(configuration, mounts(check.table.read_text(errors="replace")), glances)
     if verdict.certain:
         check.pause(_AGAIN_S)
-        verdict = judge(configuration, mounts(check.table.read_text(errors="replace")), glances)
+        verdict = node_verdict(configuration, mounts(check.table.read_text(errors="replace")), glances)
     return verdict, glances
 
 

@@ -60,7 +60,7 @@ class HealthConfiguration:
     @property
     def paths(self) -> tuple[str, ...]:
         """Everything that is looked at, once."""
-        return tuple(dict.fromkeys((*(each.path for each in self.mounts), *self.directories)))
+        return tuple(dict.fromkeys((*(mount.path for mount in self.mounts), *self.directories)))
 
 
 def read_configuration(path: Path) -> HealthConfiguration:

@@ -25,12 +25,14 @@ class Verdict:
     unsure: Mapping[str, str]
 
 
-def judge(
+def node_verdict(
     configuration: HealthConfiguration, table: Sequence[Mount], glances: Mapping[str, Glance]
 ) -> Verdict:
     """Everything that is wrong, each path once and with the weightiest."""
     certain = {
-        each.path: wrong for each in configuration.mounts if (wrong := mount_problem(each, table)) is not None
+        mount.path: wrong
+        for mount in configuration.mounts
+        if (wrong := mount_problem(mount, table)) is not None
     }
     answers = {path: wrong for path, wrong in _answers(glances) if path not in certain}
     unsure = {
@@ -49,7 +51,7 @@ def mount_problem(expected: ExpectedMount, table: Sequence[Mount]) -> str | None
             return None
         return f"{path} is not mounted as {expected.types[0]}"
     # Of several mounts on one point the last is on top.
-    there = [each for each in table if each.point == path]
+    there = [mount for mount in table if mount.point == path]
     if not there:
         return f"{path} is not mounted"
     if there[-1].type not in expected.types:
@@ -82,7 +84,9 @@ def _parts(source: str) -> tuple[str, str]:
 
 def _holder(path: str, table: Sequence[Mount]) -> Mount | None:
     holding = [
-        each for each in table if each.point in ("/", path) or path.startswith(each.point.rstrip("/") + "/")
+        mount
+        for mount in table
+        if mount.point in ("/", path) or path.startswith(mount.point.rstrip("/") + "/")
     ]
     # Of mounts on one point the last is on top.
     return max(reversed(holding), key=lambda each: len(each.point), default=None)

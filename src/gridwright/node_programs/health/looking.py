@@ -47,8 +47,10 @@ class Glance:
 
 def look_at(paths: Iterable[str], left: Mapping[str, LeftBehind], limit_s: float) -> dict[str, Glance]:
     """Look at all paths at once; `left` are looks of earlier checks, which may still hang."""
-    found = {path: Glance(left=each) for path, each in left.items() if path in set(paths) and each.is_alive()}
-    children = {path: _start(path) for path in paths if path not in found}
+    glances = {
+        path: Glance(left=each) for path, each in left.items() if path in set(paths) and each.is_alive()
+    }
+    children = {path: _start(path) for path in paths if path not in glances}
     deadline = time.monotonic() + limit_s
     for path, (pid, pipe) in children.items():
         said = _read(pipe, deadline)
@@ -56,10 +58,10 @@ def look_at(paths: Iterable[str], left: Mapping[str, LeftBehind], limit_s: float
         left_behind = _end(pid)
         if said is None:
             # One that dies of the signal was slow all the same; it is only not in the way of the next look.
-            found[path] = Glance(left=left_behind or LeftBehind(0, 0))
+            glances[path] = Glance(left=left_behind or LeftBehind(0, 0))
         else:
-            found[path] = Glance(said)
-    return found
+            glances[path] = Glance(said)
+    return glances
 
 
 def start_of(pid: int) -> int | None:

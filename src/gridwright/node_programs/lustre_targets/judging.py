@@ -26,8 +26,8 @@ class SeenDisks(Protocol):
     def device(self, path: str) -> Device:
         """What a disk holds."""
 
-    def cannot_format(self, kind: str) -> str | None:
-        """What keeps the machine from making targets of a kind."""
+    def cannot_make(self, kind: str) -> str | None:
+        """What keeps the machine from making and reading targets of a kind."""
 
     def unreadable(self, path: str) -> str | None:
         """What its tool says of a target that it cannot read; None where it was formatted to the end."""
@@ -93,15 +93,8 @@ def verdict(
     if device.holds == TARGET and device.label == target.name:
         return _startable(seen, target, device, state, mgs, words)
     formats = (device.holds, state) in ((BLANK, NEW), (BLANK, FORMATTING), (UNCLEAR, FORMATTING))
-    if formats and (said := seen.cannot_format(target.kind)) is not None:
-        raise ClaimError(
-            Trouble(
-                f"this machine cannot make {target.name}: its e2fsprogs know nothing of Lustre ({said})",
-                "install e2fsprogs as Lustre's own builds have them (mke2fs -V says wc, as in 1.47.1-wc1): "
-                f"name their repository in lustre_server_tools_repository. Nothing was formatted; "
-                f"{words.again}",
-            )
-        )
+    if formats and (said := seen.cannot_make(target.kind)) is not None:
+        raise ClaimError(_unable(target, said, words))
     if device.holds == BLANK and state == NEW:
         return DiskVerdict(Act.NOTE_FORMATTING, device)
     if formats:
@@ -115,6 +108,8 @@ def _startable(
     """It holds the target."""
     if state != FORMATTED:
         if (said := seen.unreadable(device.path)) is not None:
+            if (why := seen.cannot_make(target.kind)) is not None:
+                raise ClaimError(_unable(target, why, words))
             raise ClaimError(_unreadable(target, device, said, words))
         return DiskVerdict(Act.NOTE_FORMATTED, device)
     if target.has_mgs or device.registered or mgs is None:
@@ -126,20 +121,28 @@ def _startable(
     return DiskVerdict(Act.MOUNT if seen.reaches(mgs) else Act.AWAIT, device, silence)
 
 
+def _unable(target: DesiredTarget, said: str, words: DiskWords) -> Trouble:
+    return Trouble(
+        f"this machine cannot make or read a target such as {target.name}, as a trial in a file "
+        f"showed: {said}",
+        "it takes Lustre's server packages for the running kernel, and mke2fs and libext2fs of Lustre's own "
+        "e2fsprogs (mke2fs -V says wc, as in 1.47.1-wc1): name their repository in "
+        f"lustre_server_tools_repository. No volume was formatted; {words.again}",
+    )
+
+
 def _unreadable(target: DesiredTarget, device: Device, said: str, words: DiskWords) -> Trouble:
-    """It has the label, and its tool does not read it."""
+    """It has the label, and its tool, which reads others, does not read it."""
     if _UNFORMATTED in said:
         return Trouble(
             f"formatting {device.path} ({words.volume}) as {target.name} was cut off, and it has the label "
-            "already: it is not formatted again. Or tunefs.lustre of this machine reads no target, as with "
-            f"a distribution's libext2fs; it says: {said}",
-            "see whether tunefs.lustre --dryrun reads another target here: then nothing was ever stored on "
-            f"this one; make it blank: wipefs --all {device.path}; {words.again}",
+            f"already: it is not formatted again. tunefs.lustre says: {said}",
+            f"nothing was ever stored on it; make it blank: wipefs --all {device.path}; {words.again}",
         )
     return Trouble(
         f"tunefs.lustre does not read {device.path} ({words.volume}), which has the label {target.name}: "
         f"{said}",
-        f"see dmesg for the volume, and whether tunefs.lustre runs at all; {words.again}",
+        f"see dmesg for the volume; {words.again}",
     )
 
 

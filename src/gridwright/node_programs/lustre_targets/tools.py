@@ -12,7 +12,7 @@ from gridwright.node_programs.lustre_targets.problems import ClaimError, Managem
 from gridwright.node_programs.lustre_targets.target import DesiredTarget
 from gridwright.node_programs.lustre_targets.writing import write
 from gridwright.node_programs.scratch.apply import make_mount_point
-from gridwright.node_programs.scratch.commands import run, tool
+from gridwright.node_programs.scratch.commands import Ended, run, tool
 from gridwright.node_programs.scratch.content import inspect
 from gridwright.node_programs.scratch.problems import Trouble
 
@@ -22,11 +22,11 @@ _FORMAT_S = 1800.0
 _MOUNT_S = 900.0
 """A target replays its journal, and waits for its clients to come back, for minutes after a failure."""
 _PING_S = 15.0
-_FEATURES_OF_ALL = "dir_nlink,quota,project,huge_file,large_dir"
-_FEATURES = {"mdt": f"dirdata,ea_inode,{_FEATURES_OF_ALL}"}
-"""What mkfs.lustre asks mke2fs for, as 2.17 does. With dirdata directories keep the identifier of each file
-beside its name; Lustre's own e2fsprogs alone know it."""
-_TRIED_BYTES = 8 * 2**20
+_MOST_SAID = 500
+_TRIAL_KIB = 65_536
+"""Of a sparse file: mkfs.lustre 2.17 makes no target of 16 MiB, and writes 26 MB to one of this size."""
+_TRIAL_NID = "192.0.2.1@tcp"
+"""Of the addresses for documentation (RFC 5737): nobody is asked there."""
 _NO_MGS = "Is the MGS running?"
 """What mount.lustre adds to some errors of a target that it cannot register."""
 
@@ -44,13 +44,20 @@ class LustreTools:
         """Programs that a server of Lustre needs and that are not there."""
         return tuple(each for each in TOOLS if tool(each) is None)
 
-    def cannot_format(self, kind: str) -> str | None:
-        """Stock e2fsprogs refuse what mkfs.lustre(8) wants of an MDT; tried without writing (mke2fs -n)."""
-        features = _FEATURES.get(kind, _FEATURES_OF_ALL)
-        with tempfile.NamedTemporaryFile() as file:
-            file.truncate(_TRIED_BYTES)
-            ended = run(["mke2fs", "-n", "-q", "-F", "-t", "ext4", "-O", features, file.name], _LOOK_S)
-        return None if ended.well else ended.output.strip()[-200:] or str(ended)
+    def cannot_make(self, kind: str) -> str | None:
+        """Makes a target in a file and reads it, and says what the tool tells that fails.
+
+        Stock e2fsprogs refuse the features of an MDT, and tunefs.lustre with their libext2fs reads none.
+        """
+        with tempfile.NamedTemporaryFile(prefix="gridwright-trial-") as file:
+            file.truncate(_TRIAL_KIB * 1024)
+            trial = DesiredTarget("", kind, 0, "trial", False, Path(file.name))
+            *make, path = format_command(file.name, trial, None if kind == "mgt" else _TRIAL_NID)
+            for argv in ([*make, f"--device-size={_TRIAL_KIB}", path], _reading(path)):
+                ended = run(argv, _LOOK_S)
+                if not ended.well:
+                    return _failure_of(ended)
+        return None
 
     def nids(self) -> tuple[str, ...]:
         """The addresses of Lustre's network."""
@@ -74,8 +81,8 @@ class LustreTools:
 
     def unreadable(self, path: str) -> str | None:
         """What tunefs.lustre says that does not read the configuration, which mkfs.lustre writes last."""
-        ended = run(["tunefs.lustre", "--dryrun", path], _LOOK_S)
-        return None if ended.well else ended.output.strip()[-200:] or str(ended)
+        ended = run(_reading(path), _LOOK_S)
+        return None if ended.well else _failure_of(ended)
 
     def format(self, path: str, target: DesiredTarget, mgs: str | None) -> None:
         """Make a target of it, as mkfs.lustre(8) has it."""
@@ -118,6 +125,17 @@ def format_command(path: str, target: DesiredTarget, mgs: str | None) -> list[st
         argv += [f"--{target.kind}", f"--fsname={target.fsname}", f"--index={target.index}"]
         argv += [f"--mgsnode={mgs}"] if mgs is not None else []
     return [*argv, path]
+
+
+def _reading(path: str) -> list[str]:
+    return ["tunefs.lustre", "--dryrun", path]
+
+
+def _failure_of(ended: Ended) -> str:
+    """Words of a tool that failed: what it calls fatal, and its last line, which may be that of mke2fs."""
+    lines = [each.strip() for each in ended.output.splitlines() if each.strip()]
+    words = [each for each in lines if "FATAL" in each]
+    return "; ".join(dict.fromkeys([*words, *lines[-1:]]))[:_MOST_SAID] or str(ended)
 
 
 def _command(argv: list[str], limit_s: float, hint: str) -> None:

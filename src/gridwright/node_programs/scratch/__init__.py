@@ -2,7 +2,7 @@
 
 Contract with everything that runs it (roles, virtual machines, `gridwright node scratch`):
 
-- The program is `scratch.pyz` (`gridwright.node_programs.scratch_program.build_zipapp()`), run as root:
+- The program is `scratch.pyz` (`gridwright.node_programs.one_file.SCRATCH`), run as root:
   `python3 scratch.pyz [--config FILE] [--dry-run] [--json] [--wipe DISK]...`, with Python 3.9 or newer.
 - FILE is /etc/gridwright/scratch.json by default: the desired arrays, as `configuration` describes them. The
   program never writes it, so that a playbook can own it.

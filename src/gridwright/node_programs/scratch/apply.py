@@ -69,10 +69,11 @@ class Hands:
             what = f"array {desired.name}: {which}, {step.text()}: {where}: {reason}"
             raise ScratchError(Trouble(what, _GOES_ON)) from None
         except ScratchError as error:
-            told = [
-                Trouble(f"array {desired.name}: {which}, {each.what}", each.remedy) for each in error.troubles
+            troubles = [
+                Trouble(f"array {desired.name}: {which}, {trouble.what}", trouble.remedy)
+                for trouble in error.troubles
             ]
-            raise ScratchError(*told) from None
+            raise ScratchError(*troubles) from None
 
     def _guard(self, step: Step) -> None:
         """The disks are still those that were planned with: names move when disks come and go."""
@@ -185,10 +186,10 @@ def make_directories(desired: DesiredArray) -> None:
     root = os.open(desired.mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _own_directory(root, desired.root)
-        for each in desired.directories:
-            opened = _opened_below(root, Path(each.path).parts)
+        for directory in desired.directories:
+            opened = _opened_below(root, Path(directory.path).parts)
             try:
-                _own_directory(opened, each)
+                _own_directory(opened, directory)
             finally:
                 os.close(opened)
     finally:

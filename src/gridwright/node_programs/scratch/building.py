@@ -24,7 +24,7 @@ from gridwright.node_programs.scratch.steps import (
 def finish(case: Case, group: tuple[Claim, ...], intent: Build) -> ArrayPlan | None:
     """An array that has all its superblocks, but no file system yet; None where it has to be made anew."""
     desired = case.desired
-    disks = tuple(each.disk for each in group)
+    disks = tuple(claim.disk for claim in group)
     md = disks[0].content.md
     if md is None or (md.level, md.chunk_bytes) != (0, desired.chunk_bytes):
         return None
@@ -53,8 +53,8 @@ def finish(case: Case, group: tuple[Claim, ...], intent: Build) -> ArrayPlan | N
 
 def build(case: Case) -> ArrayPlan:
     """Make it, if enough disks are there and none of them is anybody's."""
-    reusable = tuple(each for each in case.candidates if _reusable(each, case))
-    in_the_way = tuple(each for each in case.candidates if each not in reusable)
+    reusable = tuple(candidate for candidate in case.candidates if _reusable(candidate, case))
+    in_the_way = tuple(candidate for candidate in case.candidates if candidate not in reusable)
     chosen = _chosen(case, reusable)
     troubles = _shortage(case, reusable, in_the_way)
     if troubles:
@@ -96,29 +96,29 @@ def _formatted(
     ]
 
 
-def _reusable(each: Claim, case: Case) -> bool:
+def _reusable(claim: Claim, case: Case) -> bool:
     """Blank, named to be wiped, or written down as ours; what only has our name may be another node's."""
-    if each.standing in (BLANK, WIPED):
+    if claim.standing in (BLANK, WIPED):
         return True
-    return each.standing == OURS and each.known and each.array == case.desired.name and not each.disk.used
+    return claim.standing == OURS and claim.known and claim.array == case.desired.name and not claim.disk.used
 
 
 def _shortage(case: Case, reusable: tuple[Claim, ...], in_the_way: tuple[Claim, ...]) -> list[Trouble]:
     """Why these disks are not enough, or not all."""
     desired, written = case.desired, case.state.made.get(case.desired.name)
-    lost = tuple(each for each in in_the_way if written and each.disk.serial in written.serials)
-    wanted = desired.members if desired.members is not None else len(case.candidates)
+    lost = tuple(claim for claim in in_the_way if written and claim.disk.serial in written.serials)
+    members = desired.members if desired.members is not None else len(case.candidates)
     if not case.candidates:
         remedy = (
             "see gridwright node scratch --dry-run for all disks, "
             "and say which are meant: match in the configuration"
         )
         return [Trouble(f"array {desired.name}: no disk of an instance store is here", remedy)]
-    if lost or len(reusable) < wanted:
-        return [Trouble(_what(case, reusable, wanted), _remedy(case, in_the_way, wanted))]
-    ours = [each for each in reusable if each.standing == OURS]
+    if lost or len(reusable) < members:
+        return [Trouble(_what(case, reusable, members), _remedy(case, in_the_way, members))]
+    ours = [claim for claim in reusable if claim.standing == OURS]
     if desired.members is None and written and ours and len(reusable) < len(written.serials):
-        missing = sorted(set(written.serials) - {each.disk.serial for each in case.candidates})
+        missing = sorted(set(written.serials) - {candidate.disk.serial for candidate in case.candidates})
         what = f"array {desired.name}: {len(ours)} of its {len(written.serials)} disks are here; missing: "
         remedy = (
             "a disk that comes back brings the data back; to make it anew, empty, of what is here: "
@@ -137,7 +137,7 @@ def _what(case: Case, reusable: tuple[Claim, ...], desired: int) -> str:
 
 
 def _remedy(case: Case, in_the_way: tuple[Claim, ...], desired: int) -> str:
-    foreign = tuple(each for each in in_the_way if each.standing in (FOREIGN, OURS))
+    foreign = tuple(claim for claim in in_the_way if claim.standing in (FOREIGN, OURS))
     if len(case.candidates) < desired:
         return (
             "attach what is missing; or have the configuration say how many there are, to make it of those, "
@@ -146,7 +146,7 @@ def _remedy(case: Case, in_the_way: tuple[Claim, ...], desired: int) -> str:
         )
     if foreign:
         return f"if what they hold is not needed, name each: gridwright node scratch {wipes(foreign)}"
-    if any(each.standing == UNREADABLE for each in in_the_way):
+    if any(claim.standing == UNREADABLE for claim in in_the_way):
         return "see dmesg; replace the disk (stop and start an instance of a cloud), or ask for fewer members"
     return "release the disks that are in use, or leave them out: members, or match, in the configuration"
 
@@ -158,16 +158,16 @@ def _chosen(case: Case, reusable: tuple[Claim, ...]) -> tuple[Claim, ...]:
     order = {OURS: 1, WIPED: 2, BLANK: 3}
     ranked = sorted(reusable, key=lambda each: 0 if each.disk.serial in meant else order[each.standing])
     taken = ranked[: case.desired.members] if case.desired.members is not None else ranked
-    return tuple(each for each in reusable if each in taken)
+    return tuple(claim for claim in reusable if claim in taken)
 
 
 def _unfit(case: Case, chosen: tuple[Claim, ...]) -> list[Trouble]:
     """Disks of different sizes, and commands that are not installed."""
     desired = case.desired
-    sizes = sorted({each.disk.bytes for each in chosen})
+    sizes = sorted({claim.disk.bytes for claim in chosen})
     troubles = []
     if len(sizes) > 1:
-        found = "; ".join(f"{each.disk.path}: {each.disk.bytes} bytes" for each in chosen)
+        found = "; ".join(f"{claim.disk.path}: {claim.disk.bytes} bytes" for claim in chosen)
         remedy = "choose those of one size: at_least_bytes and at_most_bytes of match, in the configuration"
         troubles.append(Trouble(f"array {desired.name}: its disks are not of one size: {found}", remedy))
     needed = {f"mkfs.{desired.format}", "mount", *(["mdadm"] if len(chosen) > 1 else [])}
@@ -193,10 +193,10 @@ def _notes(case: Case, chosen: tuple[Claim, ...], in_the_way: tuple[Claim, ...])
     notes = []
     written = case.state.made.get(case.desired.name)
     if written is not None:
-        kept = sum(each.standing == OURS for each in chosen)
+        kept = sum(claim.standing == OURS for claim in chosen)
         if kept:
             notes.append(f"{kept} of its {len(written.serials)} disks are here: RAID 0 has lost what it held")
-        elif all(each.standing == BLANK for each in chosen):
+        elif all(claim.standing == BLANK for claim in chosen):
             notes.append("its disks came back blank, as after a stop of the instance; what it held is lost")
     elif case.desired.name in case.state.intents:
         notes.append("an interrupted build is begun again")

@@ -15,7 +15,7 @@ from gridwright.node_programs.scratch.alone import alone, interruptible
 from gridwright.node_programs.scratch.apply import Hands
 from gridwright.node_programs.scratch.configuration import CONFIGURATION, Configuration, read_configuration
 from gridwright.node_programs.scratch.machine import Machine, Roots, discover_disks, observe
-from gridwright.node_programs.scratch.planning import plan as planned
+from gridwright.node_programs.scratch.planning import plan_arrays as planned
 from gridwright.node_programs.scratch.planning import short_of_disks
 from gridwright.node_programs.scratch.plans import MOUNTED, Plan
 from gridwright.node_programs.scratch.problems import FAILED, WRONG_INPUT, Interrupted, ScratchError, Trouble
@@ -93,7 +93,7 @@ def _run(order: Order) -> int:
         _wait_for_disks(configuration, state, order)
         machine = observe(configuration, order.roots)
         plan = _plan(configuration, state, machine, order)
-        outcomes = [Outcome(each) for each in plan.arrays]
+        outcomes = [Outcome(array) for array in plan.arrays]
         if not order.json:
             _print(plan, machine, order)
         complain([*plan.troubles, *(trouble for array in plan.arrays for trouble in array.troubles)])
@@ -159,7 +159,7 @@ def _not_come_true(
     """Look again and plan again: where there is anything left to do, it did not come out as planned."""
     after = _plan(configuration, state, observe(configuration, order.roots), Order())
     name = outcome.plan.desired.name
-    again = next((each for each in after.arrays if each.desired.name == name), None)
+    again = next((array for array in after.arrays if array.desired.name == name), None)
     if again is None:
         return after.troubles
     left = [step.text() for step in again.steps if step.action != "tune"]

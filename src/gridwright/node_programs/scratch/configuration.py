@@ -243,10 +243,10 @@ class _Reader(JsonReader):
     def together(self, arrays: list[DesiredArray]) -> None:
         """What spans arrays: names and mount points of their own, and at most one that takes all disks."""
         for attribute in ("name", "mount_point"):
-            seen = [getattr(each, attribute) for each in arrays]
+            seen = [getattr(array, attribute) for array in arrays]
             for value in sorted({str(each) for each in seen if seen.count(each) > 1}):
                 self.wrong(f"arrays: {attribute}", value, "one that no other array has")
-        takers = [each.name for each in arrays if each.members is None and not each.match]
+        takers = [array.name for array in arrays if array.members is None and not array.match]
         if len(takers) > 1:
             self.wrong(
                 "arrays: members", None, f"a number for {' and '.join(takers)}: each would take all disks"

@@ -139,8 +139,8 @@ class BlockDevices:
         directory = self._block / name
         partitions = tuple(each for each in _listed(directory) if (directory / each / "partition").exists())
         holders = [*_listed(directory / "holders")]
-        for each in partitions:
-            holders += _listed(directory / each / "holders")
+        for partition in partitions:
+            holders += _listed(directory / partition / "holders")
         transport = _transport(name)
         numbers = [_read(directory / "dev").strip()]
         numbers += [_read(directory / each / "dev").strip() for each in partitions]
@@ -223,7 +223,7 @@ def _is_remote(directory: Path, transport: str) -> bool:
     if transport == "nvme":
         device = directory / "device"
         controllers = [device, *(device / each for each in _listed(device) if re.fullmatch(r"nvme\d+", each))]
-        kinds = {_read(each / "transport").strip() for each in controllers} - {""}
+        kinds = {_read(controller / "transport").strip() for controller in controllers} - {""}
         return bool(kinds - {"pcie", "apple-nvme"})
     if transport == "scsi":
         return "/session" in os.path.realpath(directory)

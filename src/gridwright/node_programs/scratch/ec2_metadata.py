@@ -29,8 +29,8 @@ def ephemeral_devices(host: str = _HOST, port: int = 80, limit_s: float = _ANSWE
         return frozenset()
     finally:
         connection.close()
-    found = [re.fullmatch(r"(?:/dev/)?(?:sd|xvd)([a-z]{1,2})", device) for device in devices]
-    return frozenset(f"xvd{match[1]}" for match in found if match)
+    matches = [re.fullmatch(r"(?:/dev/)?(?:sd|xvd)([a-z]{1,2})", device) for device in devices]
+    return frozenset(f"xvd{match[1]}" for match in matches if match)
 
 
 def _ask(connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str]) -> str:

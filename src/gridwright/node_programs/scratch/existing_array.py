@@ -23,9 +23,13 @@ def whole_group(case: Case) -> tuple[Claim, ...]:
     What stands goes before what was meant, and what was written down before what only has our name.
     """
     groups: dict[str, list[Claim]] = {}
-    for each in case.candidates:
-        if each.standing == OURS and each.array == case.desired.name and each.disk.name not in case.wiped:
-            groups.setdefault(each.group, []).append(each)
+    for candidate in case.candidates:
+        if (
+            candidate.standing == OURS
+            and candidate.array == case.desired.name
+            and candidate.disk.name not in case.wiped
+        ):
+            groups.setdefault(candidate.group, []).append(candidate)
     made, meant = case.state.made.get(case.desired.name), case.state.intents.get(case.desired.name)
     order = [uuid for build in (made, meant) if build for uuid in (build.md_uuid, build.filesystem_uuid)]
     known = [uuid for uuid in order if uuid in groups]
@@ -39,18 +43,18 @@ def whole_group(case: Case) -> tuple[Claim, ...]:
 def in_stripe_order(group: Iterable[Claim], build: Build | None) -> tuple[Claim, ...]:
     """All disks of one array by their place; none where a place is empty, or taken twice by disks unknown."""
     claims = tuple(group)
-    if build is not None and len({_place(each) for each in claims}) < len(claims):
-        claims = tuple(each for each in claims if each.disk.serial in build.serials)
-    places = {_place(each): each for each in claims}
-    sizes = {each.disk.content.md.raid_disks if each.disk.content.md else 1 for each in claims}
+    if build is not None and len({_place(claim) for claim in claims}) < len(claims):
+        claims = tuple(claim for claim in claims if claim.disk.serial in build.serials)
+    places = {_place(claim): claim for claim in claims}
+    sizes = {claim.disk.content.md.raid_disks if claim.disk.content.md else 1 for claim in claims}
     if len(sizes) != 1 or len(places) != len(claims) or set(places) != set(range(sizes.pop())):
         return ()
     return tuple(places[place] for place in sorted(places))
 
 
-def _place(each: Claim) -> int:
+def _place(claim: Claim) -> int:
     """Where in the stripe; a plain file system is its own first disk, and -1 is nowhere."""
-    md, filesystem = each.disk.content.md, each.disk.content.filesystem
+    md, filesystem = claim.disk.content.md, claim.disk.content.filesystem
     if md is not None:
         return -1 if md.role is None else md.role
     return -1 if filesystem is None else 0
@@ -60,30 +64,30 @@ def running(case: Case, disks: Iterable[Disk]) -> tuple[MdArray | None, tuple[Md
     """The md device that runs with exactly these disks, and others that hold some of them."""
     names = frozenset(disk.name for disk in disks)
     holding = case.holding(names)
-    whole = [each for each in holding if set(each.members) == names and each.state not in _NOT_RUNNING]
-    return (whole[0] if whole else None), tuple(each for each in holding if each not in whole)
+    whole = [array for array in holding if set(array.members) == names and array.state not in _NOT_RUNNING]
+    return (whole[0] if whole else None), tuple(array for array in holding if array not in whole)
 
 
 def stops(case: Case, others: Iterable[MdArray], quiet: tuple[str, ...]) -> tuple[list[Step], list[Trouble]]:
     """Stop what udev or an initramfs has half assembled of our disks; nothing else, and nothing in use."""
-    ours = {each.disk.name for each in case.candidates if each.standing in (OURS, WIPED)}
+    ours = {candidate.disk.name for candidate in case.candidates if candidate.standing in (OURS, WIPED)}
     steps, troubles = [], []
-    for each in others:
-        strangers = sorted(set(each.members) - ours)
-        if each.used or each.holders or strangers:
-            why = each.used or f"part of {', '.join((*each.holders, *strangers))}"
+    for other in others:
+        strangers = sorted(set(other.members) - ours)
+        if other.used or other.holders or strangers:
+            why = other.used or f"part of {', '.join((*other.holders, *strangers))}"
             troubles.append(
-                Trouble(f"{each.path} holds disks of {case.desired.name} and is {why}", "unmount it")
+                Trouble(f"{other.path} holds disks of {case.desired.name} and is {why}", "unmount it")
             )
         else:
-            steps.append(stop(each.path, quiet, f"it is {each.state}, and holds disks that are needed"))
+            steps.append(stop(other.path, quiet, f"it is {other.state}, and holds disks that are needed"))
     return steps, troubles
 
 
 def plan_existing(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
     """The plan that mounts an array which exists."""
     desired, machine = case.desired, case.machine
-    disks = tuple(each.disk for each in group)
+    disks = tuple(claim.disk for claim in group)
     array, others = running(case, disks)
     filesystem = array.filesystem if array is not None else disks[0].content.filesystem
     used = array.used if array is not None else disks[0].used
@@ -199,8 +203,8 @@ def tunes(desired: DesiredArray, machine: Machine, device: str, disks: tuple[Dis
 
 def _left(case: Case, group: tuple[Claim, ...]) -> tuple[str, ...]:
     """Disks that a rule fits and that the array does without."""
-    names = {each.disk.name for each in group}
-    rest = tuple(each for each in case.candidates if each.disk.name not in names)
+    names = {claim.disk.name for claim in group}
+    rest = tuple(candidate for candidate in case.candidates if candidate.disk.name not in names)
     spare = tuple(each for each in rest if each.standing == BLANK)
     notes = []
     if spare and case.desired.members is None:

@@ -67,7 +67,7 @@ def discover_disks(configuration: Configuration, roots: Roots) -> tuple[BlockDev
     clouds = cloud_rules()
     around = Surroundings(_board(roots.sysfs))
     if any(disk.transport == "xen" for disk in disks) and not all(
-        each.match for each in configuration.arrays
+        array.match for array in configuration.arrays
     ):
         around = replace(around, mapped=ephemeral_devices())
     matches = {
@@ -101,8 +101,8 @@ def _seen(configuration: Configuration, roots: Roots) -> Machine:
         replace(disk, content=inspect(disk.path)) if disk.name in meant else disk for disk in machine.disks
     )
     arrays = tuple(
-        replace(each, filesystem=inspect_array(each.path)) if meant & set(each.members) else each
-        for each in devices.arrays()
+        replace(array, filesystem=inspect_array(array.path)) if meant & set(array.members) else array
+        for array in devices.arrays()
     )
     names = [*(disk.name for disk in disks), *(array.name for array in arrays)]
     return replace(
@@ -111,9 +111,9 @@ def _seen(configuration: Configuration, roots: Roots) -> Machine:
         arrays=arrays,
         tools=frozenset(name for name in TOOLS if tool(name)),
         queues={name: queue for name in names if (queue := _queue(roots.sysfs / "block" / name / "queue"))},
-        not_ready=frozenset(each.name for each in configuration.arrays if not directories_ready(each)),
+        not_ready=frozenset(array.name for array in configuration.arrays if not directories_ready(array)),
         full_points=frozenset(
-            each.mount_point for each in configuration.arrays if _holds_files(each, machine)
+            array.mount_point for array in configuration.arrays if _holds_files(array, machine)
         ),
         strangers=_strangers(configuration),
     )
@@ -158,8 +158,16 @@ def identity(name: str, *, group: bool = False) -> int | None:
 
 def _strangers(configuration: Configuration) -> tuple[str, ...]:
     desired_arrays = [each for array in configuration.arrays for each in (array.root, *array.directories)]
-    unknown = {f"user {each.owner}" for each in desired_arrays if identity(each.owner) is None}
-    unknown |= {f"group {each.group}" for each in desired_arrays if identity(each.group, group=True) is None}
+    unknown = {
+        f"user {desired_array.owner}"
+        for desired_array in desired_arrays
+        if identity(desired_array.owner) is None
+    }
+    unknown |= {
+        f"group {desired_array.group}"
+        for desired_array in desired_arrays
+        if identity(desired_array.group, group=True) is None
+    }
     return tuple(sorted(unknown))
 
 

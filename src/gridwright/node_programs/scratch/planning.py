@@ -24,7 +24,7 @@ _FIRST_MD, _LAST_MD = 100, 126
 above 127 for a name (md-raid-utilities/mdadm, config.c, is_devname_md_numbered)."""
 
 
-def plan(
+def plan_arrays(
     configuration: Configuration,
     state: State,
     machine: Machine,
@@ -90,7 +90,7 @@ def _finish_or_keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan | None:
     intent = case.state.intents[case.desired.name]
     names = {each.disk.name for each in group}
     in_use = [each.disk.used for each in group if each.disk.used]
-    in_use += [each.used for each in case.machine.arrays if each.used and names & set(each.members)]
+    in_use += [array.used for array in case.machine.arrays if array.used and names & set(array.members)]
     return plan_existing(case, group) if in_use else finish(case, group, intent)
 
 
@@ -102,7 +102,7 @@ def _candidates(
     taken: set[str],
 ) -> tuple[Claim, ...]:
     """Disks that the configuration fits, without those of other arrays of the configuration."""
-    others = {each.name for each in configuration.arrays} - {desired.name}
+    others = {array.name for array in configuration.arrays} - {desired.name}
     fitting = [claims[disk.name] for disk in machine.disks if disk.name in machine.matches[desired.name]]
     return tuple(
         each
@@ -159,8 +159,8 @@ def _half_named(named: set[str], claims: Mapping[str, Claim], state: State) -> l
         if each.standing == OURS and each.array is not None:
             groups.setdefault((each.array, each.group), []).append(each)
     for (name, uuid), members in groups.items():
-        hit = [each for each in members if each.disk.name in named]
-        rest = tuple(each for each in members if each.disk.name not in named)
+        hit = [member for member in members if member.disk.name in named]
+        rest = tuple(member for member in members if member.disk.name not in named)
         if hit and rest and in_stripe_order(members, build_of(uuid, name, state)):
             what = f"--wipe {hit[0].disk.path}: array {name} is whole, and all of it would be lost"
             troubles.append(Trouble(what, f"name the rest of it, too: {wipes(rest)} ({listed(rest)})"))
@@ -177,9 +177,9 @@ def short_of_disks(configuration: Configuration, state: State, machine: Machine)
     for desired in configuration.arrays:
         here = {disk.serial for disk in machine.disks if disk.name in machine.matches[desired.name]}
         written = state.made.get(desired.name)
-        wanted = desired.members or (len(written.serials) if written else 1)
-        if len(here) < wanted:
-            return f"{len(here)} of {wanted} disks of {desired.name} are here"
+        members = desired.members or (len(written.serials) if written else 1)
+        if len(here) < members:
+            return f"{len(here)} of {members} disks of {desired.name} are here"
         if written and here & set(written.serials) and not here >= set(written.serials):
             return f"some disks of {desired.name} are not here yet"
     return ""

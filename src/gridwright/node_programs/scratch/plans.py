@@ -69,14 +69,14 @@ class Case:
 
     def holding(self, names: frozenset[str]) -> tuple[MdArray, ...]:
         """Md devices that hold any of these disks."""
-        return tuple(each for each in self.machine.arrays if names & set(each.members))
+        return tuple(array for array in self.machine.arrays if names & set(array.members))
 
 
 def listed(claims: tuple[Claim, ...]) -> str:
     """Each disk with what is on it, for a message."""
-    return "; ".join(f"{each.disk.path} (serial {each.disk.serial}): {each.found}" for each in claims)
+    return "; ".join(f"{claim.disk.path} (serial {claim.disk.serial}): {claim.found}" for claim in claims)
 
 
 def wipes(claims: tuple[Claim, ...]) -> str:
     """The flags that name these disks."""
-    return " ".join(f"--wipe {each.disk.path}" for each in claims)
+    return " ".join(f"--wipe {claim.disk.path}" for claim in claims)

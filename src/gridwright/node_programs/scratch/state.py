@@ -48,7 +48,7 @@ class State:
 
     def with_made(self, build: Build) -> State:
         """The state in which `build` stands, and nothing else is meant for its name."""
-        intents = {name: each for name, each in self.intents.items() if name != build.name}
+        intents = {name: intent for name, intent in self.intents.items() if name != build.name}
         return State({**self.made, build.name: build}, intents)
 
 

@@ -143,5 +143,5 @@ def mount(device: str, array: DesiredArray) -> tuple[Step, Step]:
 
 def directories(array: DesiredArray) -> Step:
     """Owner and mode of its root, and the directories of libraries."""
-    names = ", ".join(each.path for each in array.directories) or "its root"
+    names = ", ".join(directory.path for directory in array.directories) or "its root"
     return Step("directories", f"owner and mode as configured: {names}", device=str(array.mount_point))

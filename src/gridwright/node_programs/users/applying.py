@@ -23,8 +23,8 @@ _SHADOW = ("groupadd", "useradd", "usermod")
 
 def apply(changes: Iterable[Change], root: Path) -> None:
     """Carry them out in their order. Raises UsersError with the first that fails, OSError."""
-    for each in changes:
-        act = each.act
+    for change in changes:
+        act = change.act
         try:
             if isinstance(act, Run):
                 _run(act, root)
@@ -35,7 +35,7 @@ def apply(changes: Iterable[Change], root: Path) -> None:
             else:
                 make_home(act, root)
         except OSError as error:
-            raise UsersError(_why(each, error)) from None
+            raise UsersError(_why(change, error)) from None
 
 
 def _why(change: Change, error: OSError) -> str:

@@ -18,7 +18,7 @@ from gridwright.node_programs.users.configuration import (
     read_configuration,
 )
 from gridwright.node_programs.users.machine import observe
-from gridwright.node_programs.users.planning import Plan, is_of_another, plan
+from gridwright.node_programs.users.planning import Plan, is_of_another, plan_users
 from gridwright.node_programs.users.services import conflicts, settle
 from gridwright.node_programs.users.sssd import directory_changes, directory_notes
 from gridwright.node_programs.users.steps import Remove, Write
@@ -51,14 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         made.troubles.append(str(error))
         status = error.status
     sys.stdout.write(json.dumps(_document(made), indent=2) + "\n")
-    for each in made.troubles:
-        sys.stderr.write(f"{each}\n")
+    for trouble in made.troubles:
+        sys.stderr.write(f"{trouble}\n")
     return status
 
 
 def _planned(desired: UsersConfiguration, root: Path, *, homes: bool) -> Plan:
-    there = observe(root, [each.home for each in desired.accounts])
-    made = plan(desired, there, homes=homes)
+    there = observe(root, [account.home for account in desired.accounts])
+    made = plan_users(desired, there, homes=homes)
     if is_of_another(desired, there):
         return made
     try:
@@ -77,7 +77,7 @@ def _carry_out(made: Plan, desired: UsersConfiguration, root: Path) -> None:
     apply(made.changes, root)
     if root != _RUNNING:  # nothing runs there
         return
-    written = [each.act.path for each in made.changes if isinstance(each.act, (Write, Remove))]
+    written = [change.act.path for change in made.changes if isinstance(change.act, (Write, Remove))]
     settle(desired, written)
     if desired.directory is not None:
         made.troubles += conflicts(desired, observe(root, []))
@@ -87,8 +87,9 @@ def _document(made: Plan) -> dict[str, object]:
     return {
         "schema": 1,
         "changes": [
-            {"setting": each.setting, "found": each.found, "wanted": each.wanted} for each in made.changes
+            {"setting": change.setting, "found": change.found, "wanted": change.wanted}
+            for change in made.changes
         ],
-        "notes": [{"name": "users", "setting": "users", "skipped": each} for each in made.notes],
+        "notes": [{"name": "users", "setting": "users", "skipped": note} for note in made.notes],
         "troubles": made.troubles,
     }

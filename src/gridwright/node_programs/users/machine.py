@@ -63,7 +63,7 @@ def observe(root: Path, homes: list[str]) -> Machine:
         known=known,
         grid=grid,
         files=dict(_files(root)),
-        homes=frozenset(each for each in homes if os.path.lexists(root / each.lstrip("/"))),
+        homes=frozenset(home for home in homes if os.path.lexists(root / home.lstrip("/"))),
         mounts=_mounts(Path("/proc/self/mountinfo")),
     )
 

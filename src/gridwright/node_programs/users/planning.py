@@ -29,7 +29,7 @@ class Plan:
         self.changes.append(Change(setting, found, desired, act))
 
 
-def plan(desired: UsersConfiguration, there: Machine, *, homes: bool = True) -> Plan:
+def plan_users(desired: UsersConfiguration, there: Machine, *, homes: bool = True) -> Plan:
     """Accounts, groups, keys and homes; a directory of users has its own (sssd.py)."""
     made = Plan()
     if is_of_another(desired, there):
@@ -56,7 +56,7 @@ def is_of_another(desired: UsersConfiguration, there: Machine) -> bool:
 
 def _state(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
     """Who is made is written down before it is made, so that who leaves the grid later is known."""
-    known = {**there.known, **{each.name: each.uid for each in desired.accounts}}
+    known = {**there.known, **{account.name: account.uid for account in desired.accounts}}
     if known != there.known or there.grid != desired.grid:
         state = {"schema": 1, "grid": desired.grid, "accounts": known}
         text = json.dumps(state, indent=2, sort_keys=True) + "\n"
@@ -65,7 +65,7 @@ def _state(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
 
 
 def _groups(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
-    own = {each.name: each.gid for each in desired.accounts if each.own_group}
+    own = {account.name: account.gid for account in desired.accounts if account.own_group}
     whose = {group.gid: name for name, group in there.groups.items()}
     for name, gid in {**desired.groups, **own}.items():
         if name in there.groups:
@@ -113,16 +113,16 @@ def _useradd(account: Account) -> tuple[str, ...]:
 
 
 def _differences(
-    account: Account, found: ThereUser, desired: UsersConfiguration, there: Machine
+    account: Account, user: ThereUser, desired: UsersConfiguration, there: Machine
 ) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     """What of an account is not as it should be: what, what it was, what it becomes, options of usermod."""
-    if found.is_locked:
+    if user.is_locked:
         yield "account", "locked", "open", ("--unlock", "--expiredate", "")
     for what, was, now, option in (
-        ("primary group", str(found.gid), str(account.gid), "--gid"),
-        ("full name", found.comment, account.comment, "--comment"),
-        ("home", found.home, account.home, "--home"),
-        ("shell", found.shell, account.shell, "--shell"),
+        ("primary group", str(user.gid), str(account.gid), "--gid"),
+        ("full name", user.comment, account.comment, "--comment"),
+        ("home", user.home, account.home, "--home"),
+        ("shell", user.shell, account.shell, "--shell"),
     ):
         if was != now:
             yield what, was or "none", now or "none", (option, now)
@@ -140,7 +140,7 @@ def _differences(
 
 def _departed(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
     """Who was in the spec and is not any more: locked. No file is removed, and no job ended."""
-    here = {each.name for each in desired.accounts}
+    here = {account.name for account in desired.accounts}
     for name, uid in sorted(there.known.items()):
         found = there.users.get(name)
         if name in here or found is None or found.uid != uid:
@@ -157,9 +157,9 @@ def _departed(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
 def _keys(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
     """One file of root for each account: who leaves, or a key that leaves, is out at once."""
     files = {
-        f"{KEYS}/{each.name}": "".join(f"{key}\n" for key in each.keys)
-        for each in desired.accounts
-        if each.keys
+        f"{KEYS}/{account.name}": "".join(f"{key}\n" for key in account.keys)
+        for account in desired.accounts
+        if account.keys
     }
     for path, text in files.items():
         if there.files.get(path) != text:
@@ -172,7 +172,7 @@ def _keys(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
 
 
 def _homes(made: Plan, desired: UsersConfiguration, there: Machine) -> None:
-    missing = [each for each in desired.accounts if each.home not in there.homes]
+    missing = [account for account in desired.accounts if account.home not in there.homes]
     if desired.homes is not None and not desired.makes_homes:
         return
     mount = desired.homes.mount if desired.homes else None

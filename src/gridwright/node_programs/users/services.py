@@ -42,7 +42,7 @@ def settle(desired: UsersConfiguration, written: Collection[str]) -> None:
 
 def conflicts(desired: UsersConfiguration, there: Machine) -> Iterator[str]:
     """Names and numbers of the spec that the directory has, too; SSSD is asked, where it runs."""
-    users = {each.name: each.uid for each in desired.accounts}
+    users = {account.name: account.uid for account in desired.accounts}
     for database, own, kind, here in (
         ("passwd", users, "user", there.users.keys()),
         ("group", desired.groups, "group", there.groups.keys()),

@@ -16,7 +16,7 @@ BEGIN, END = "# BEGIN gridwright users", "# END gridwright users"
 def sshd_text(desired: UsersConfiguration) -> str:
     """Lines of sshd_config; empty where there is nothing to say."""
     lines = []
-    if any(each.keys for each in desired.accounts):
+    if any(account.keys for account in desired.accounts):
         lines.append(f"AuthorizedKeysFile .ssh/authorized_keys /{KEYS}/%u")
     if desired.directory is not None:
         if "keys" in desired.directory.login:

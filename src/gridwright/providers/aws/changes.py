@@ -1,21 +1,67 @@
-"""What an update would do: fields of the spec that differ, resources that change, data in danger."""
+"""Change sets: what an update of a grid's stacks adds, replaces and removes, and what that costs."""
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
+from pydantic import ValidationError
+
+from gridwright.catalog import load_catalog
 from gridwright.errors import Problem
-from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
+from gridwright.model import powered
+from gridwright.model.grid import check_against_catalogue, grid_model
+from gridwright.providers.aws.costs import CostLine, costs_while_stopped
+from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id
+from gridwright.providers.boot.bundle import Bundle, Part, bundle
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.structure import field_at
+
+# The grid spec that a stack was made from, kept in the metadata of its template.
+
+_SECTION = "Gridwright"
+SCHEMA = 1
+
+
+def values(spec: GridSpec) -> dict[str, Any]:
+    """A spec as plain values, from which the same spec can be made."""
+    found: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True)
+    return found
+
+
+def keep(template: dict[str, Any], spec: GridSpec) -> None:
+    """Put a spec into the metadata of a template."""
+    template["Metadata"] = {
+        **template.get("Metadata", {}),
+        _SECTION: {"Schema": SCHEMA, "Spec": values(spec)},
+    }
+
+
+def deployed_values(template: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The plain values in a template; None where it has none that this release can read."""
+    section = template.get("Metadata", {}).get(_SECTION, {})
+    found = section.get("Spec") if section.get("Schema") == SCHEMA else None
+    return found if isinstance(found, dict) else None
+
+
+def deployed_spec(template: Mapping[str, Any]) -> GridSpec | None:
+    """The spec in a template; None where it has none that this release can read."""
+    found = deployed_values(template)
+    if found is None:
+        return None
+    try:
+        return GridSpec.model_validate(found, context={"base": "/"})
+    except ValidationError:
+        return None
+
 
 _UNKNOWN = Update(Change.REBUILD, "this release does not know the field")
 
@@ -316,3 +362,134 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
+
+
+# What a grid on AWS costs by the hour: the whole grid, or what remains while no machine runs.
+
+
+def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[CostLine, ...]:
+    """The bill of a grid: all of it where machines run, else that of the file systems that are kept."""
+    if running:
+        return tuple(CostLine(each.what, each.usd_per_hour) for each in grid_model(spec).costs)
+    names = sorted(retained_file_systems(spec, layout))
+    return tuple(line for name in names for line in retained_costs(spec, name))
+
+
+def least_usd_per_hour(spec: GridSpec) -> float | None:
+    """What the whole grid costs with the nodes alone that are always on; None where all are."""
+    return powered.least_usd_per_hour(grid_model(spec)) if spec.powered_nodes() else None
+
+
+def retained_file_systems(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:
+    """File systems that hold data and outlive machines."""
+    return frozenset(holders(spec, layout).values())
+
+
+def retained_costs(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
+    """Costs of a file system while no machine runs: FSx as ever, of a Lustre its volumes alone."""
+    costs = grid_model(spec).contributions[name].costs
+    managed = name in fsx_file_systems(spec)
+    return tuple(
+        CostLine(each.what, each.usd_per_hour) for each in costs if managed or " at each " in each.what
+    )
+
+
+def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
+    """The bill of a grid that is stopped: file systems, disks of machines that are kept, and the network."""
+    catalog = load_catalog(spec.file.parent if spec.file else None)
+    # Machines beside the nodes have lines of their own.
+    retained_machines = [
+        each for each in layout.machines if not each.replaced and each.role is not Role.MACHINE
+    ]
+    plain_nodes = [each for each in retained_machines if each.role is Role.COMPUTE]
+    nodes = (
+        CostLine(each.what, each.usd_per_hour)
+        for name, filesystem in spec.filesystems.items()
+        if plain_nodes and filesystem.node_disks is not None
+        for each in grid_model(spec).contributions[name].costs
+    )
+    beside = costs_while_stopped(spec, catalog, len(retained_machines))
+    return (
+        *bill(spec, layout, running=False),
+        *nodes,
+        *(CostLine(each.what, each.usd_per_hour) for each in beside),
+    )
+
+
+# What `up` deploys to AWS, made from the spec alone: the two templates, and the bundle of machines.
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Everything that is known of a grid before AWS is asked."""
+
+    spec: GridSpec
+    layout: AwsLayout
+    storage: Mapping[str, Any]
+    """The template of the storage stack, in the long form of its functions."""
+    grid: Mapping[str, Any]
+    files: Mapping[Part, Mapping[str, str | bytes]]
+    """What machines of each part set themselves up from, by path."""
+    nested: Mapping[str, str]
+    """Templates that the grid stack reads from the site bucket, by their keys."""
+
+    @cached_property
+    def bundles(self) -> Mapping[Part, Bundle]:
+        """The files of each part as one archive, packed when it is first asked for: that takes longest."""
+        return {part: bundle(files) for part, files in self.files.items()}
+
+    @property
+    def held(self) -> dict[str, str]:
+        """Resources that hold data, with their file systems."""
+        return holders(self.spec, self.layout)
+
+    @property
+    def filesystems(self) -> frozenset[str]:
+        """File systems that hold data on AWS, and outlive machines."""
+        return frozenset(self.held.values())
+
+    @property
+    def costs(self) -> tuple[CostLine, ...]:
+        """The bill of the whole grid."""
+        return bill(self.spec, self.layout, running=True)
+
+
+def deployment(spec: GridSpec) -> Deployment:
+    """Make it. Raises GridwrightError (INPUT) with everything that is wrong with the spec."""
+    from gridwright.providers.aws.grid_template import grid_template
+    from gridwright.providers.aws.machine_files import machine_files
+
+    layout = aws_layout(spec)
+    check_against_catalogue(spec)
+    made = grid_template(spec, layout)
+    grid = made.to_dict()
+    keep(grid, spec)
+    return Deployment(
+        spec,
+        layout,
+        storage_body(spec, layout),
+        _plain(grid),
+        machine_files(spec, layout, None).parts,
+        {each.key: each.text for each in made.nested},
+    )
+
+
+def storage_body(
+    spec: GridSpec,
+    layout: AwsLayout,
+    *,
+    deletable: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """The template of the storage stack, which carries the spec that it is made from."""
+    from gridwright.providers.aws.storage_template import storage_template
+
+    template = storage_template(spec, layout, deletable=deletable, without=without).to_dict()
+    keep(template, spec)
+    return _plain(template)
+
+
+def _plain(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the classes of troposphere."""
+    found: dict[str, Any] = json.loads(json.dumps(template))
+    return found

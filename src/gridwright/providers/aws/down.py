@@ -5,28 +5,205 @@ What `down` of a grid on AWS would do, and what it did; nothing here calls AWS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error, nearest
-from gridwright.providers.aws import leftovers, retired
-from gridwright.providers.aws.bill import retained_costs, retained_file_systems
-from gridwright.providers.aws.cost_lines import CostLine, retained_cost_lines, total
-from gridwright.providers.aws.deployed_spec import deployed_spec
-from gridwright.providers.aws.deployment import storage_body
+from gridwright.providers.aws import rolling
+from gridwright.providers.aws.changes import (
+    deployed_spec,
+    retained_costs,
+    retained_file_systems,
+    storage_body,
+)
+from gridwright.providers.aws.costs import CostLine, retained_cost_lines, total
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
-from gridwright.providers.aws.names import grid_stack, storage_stack
-from gridwright.providers.aws.persistent_machines import persistent_machines
-from gridwright.providers.aws.retired import Retired
-from gridwright.providers.aws.session import Cloud
-from gridwright.providers.aws.site_bucket import SITE_BUCKET
-from gridwright.providers.aws.site_objects import empty
-from gridwright.providers.aws.stack_failures import NEVER_MADE
-from gridwright.providers.aws.stacks import Stack, Stacks
-from gridwright.providers.aws.storage_update import update_storage
-from gridwright.providers.caller import Caller
+from gridwright.providers.aws.names import GRID_TAG, grid_stack, storage_stack
+from gridwright.providers.aws.rolling import Retired
+from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.providers.aws.stacks import NEVER_MADE, Stack, Stacks, empty, of_grid
+from gridwright.providers.aws.storage_template import SITE_BUCKET, update_storage
+from gridwright.providers.provider import Caller
+from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+
+# Finds what exists of a grid on AWS and is billed, in any stack or none: each service is asked by tag.
+#
+# The tagging service alone would not do: it lists what was deleted for some time, and leaves some things out.
+
+_GONE = frozenset({"terminated", "shutting-down", "deleted", "deleting", "DELETING", "DELETED"})
+_NOT_THERE = ("NotFound", "404", "NoSuchBucket", "ResourceNotFoundException", "LoadBalancerNotFound")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that still exists."""
+
+    kind: str
+    id: str
+    of: str = ""
+    """What it belongs to, such as the file system of a backup."""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{self.kind} {self.id}"
+
+
+def left(cloud: Cloud, grid: str, expected: Collection[str]) -> list[Left]:
+    """All that is billed of a grid, but what is expected to be there, by ID."""
+    found = [each for look in _LOOKS for each in look(cloud, grid)]
+    return [each for each in found if each.id not in expected and each.of not in expected]
+
+
+def _instances(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in cloud.listed("ec2", "describe_instances", "Reservations", Filters=of_grid(grid)):
+        for instance in each["Instances"]:
+            if instance["State"]["Name"] not in _GONE:
+                yield Left("instance", instance["InstanceId"])
+
+
+def _volumes(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in cloud.listed("ec2", "describe_volumes", "Volumes", Filters=of_grid(grid)):
+        if each["State"] not in _GONE:
+            yield Left("volume", each["VolumeId"])
+
+
+def _snapshots(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in cloud.listed(
+        "ec2", "describe_snapshots", "Snapshots", Filters=of_grid(grid), OwnerIds=["self"]
+    ):
+        yield Left("snapshot", each["SnapshotId"], str(each.get("VolumeId", "")))
+
+
+def _addresses(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in cloud.listed("ec2", "describe_addresses", "Addresses", Filters=of_grid(grid)):
+        yield Left("address", each.get("PublicIp", each["AllocationId"]))
+
+
+def _nat_gateways(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in cloud.listed("ec2", "describe_nat_gateways", "NatGateways", Filters=of_grid(grid)):
+        # One of the site's, in its own network, must never be taken for the grid's.
+        if each["State"] not in _GONE and _is_of(each, grid):
+            yield Left("NAT gateway", each["NatGatewayId"])
+
+
+def _file_systems(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in cloud.listed("fsx", "describe_file_systems", "FileSystems"):
+        if _is_of(each, grid) and each.get("Lifecycle") not in _GONE:
+            yield Left("FSx file system", each["FileSystemId"])
+
+
+def _backups(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in cloud.listed("fsx", "describe_backups", "Backups"):
+        if _is_of(each, grid) and each.get("Lifecycle") not in _GONE:
+            of = each.get("FileSystem", {}).get("FileSystemId", "")
+            yield Left("FSx backup", each["BackupId"], of)
+
+
+def _table(cloud: Cloud, grid: str) -> Iterator[Left]:
+    name = f"gridwright-{grid}-claims"
+    if is_there(cloud, "dynamodb", "describe_table", TableName=name):
+        yield Left("table", name)
+
+
+def _tagged(cloud: Cloud, grid: str) -> Iterator[Left]:
+    """What is billed, and cannot be listed by tag at its own service: found by tag, then looked at."""
+    chosen = [{"Key": GRID_TAG, "Values": [grid]}]
+    for each in cloud.listed(
+        "resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", TagFilters=chosen
+    ):
+        arn = str(each["ResourceARN"])
+        service = arn.split(":")[2]
+        if service == "s3" and is_there(cloud, "s3", "head_bucket", Bucket=arn.rpartition(":")[2]):
+            yield Left("bucket", arn.rpartition(":")[2])
+        elif ":loadbalancer/" in arn and is_there(
+            cloud, "elbv2", "describe_load_balancers", LoadBalancerArns=[arn]
+        ):
+            yield Left("load balancer", arn)
+        elif service == "secretsmanager" and _secret_is_there(cloud, arn):
+            yield Left("secret", arn)
+        elif ":alarm:" in arn:
+            name = arn.rpartition(":alarm:")[2]
+            found = cloud.call("cloudwatch", "describe_alarms", AlarmNames=[name])
+            if found.get("MetricAlarms"):
+                yield Left("alarm", name)
+
+
+def _secret_is_there(cloud: Cloud, arn: str) -> bool:
+    try:
+        return "DeletedDate" not in cloud.call("secretsmanager", "describe_secret", SecretId=arn)
+    except CloudError as error:
+        if _is_gone(error):
+            return False
+        raise
+
+
+def is_there(cloud: Cloud, service: str, operation: str, **arguments: object) -> bool:
+    """Whether a resource that an operation names is there."""
+    try:
+        cloud.call(service, operation, **arguments)
+    except CloudError as error:
+        if _is_gone(error):
+            return False
+        raise
+    return True
+
+
+def _is_gone(error: CloudError) -> bool:
+    return any(each in error.code for each in _NOT_THERE)
+
+
+def _is_of(resource: Mapping[str, Any], grid: str) -> bool:
+    return any(each["Key"] == GRID_TAG and each["Value"] == grid for each in resource.get("Tags") or ())
+
+
+_LOOKS: tuple[Callable[[Cloud, str], Iterator[Left]], ...] = (
+    _instances,
+    _volumes,
+    _snapshots,
+    _addresses,
+    _nat_gateways,
+    _file_systems,
+    _backups,
+    _table,
+    _tagged,
+)
+
+
+# Persistent machines keep what lies on their disks: an update never takes one away by itself.
+
+
+def persistent_machines(spec: GridSpec) -> dict[str, str]:
+    """Names of machines beside the nodes that are never replaced, with their group."""
+    return {
+        name: group
+        for group, machines in spec.machines.items()
+        if not machines.replace
+        for name in machines.machine_names(group)
+    }
+
+
+def lost_machines(deployed: GridSpec | None, desired: GridSpec, replace: frozenset[str]) -> Iterator[Problem]:
+    """Those of the grid as it is deployed that the spec has no more; `replace` names groups that may go."""
+    if deployed is None:
+        return
+    staying = persistent_machines(desired)
+    gone = {name: group for name, group in persistent_machines(deployed).items() if name not in staying}
+    for group in dict.fromkeys(gone.values()):
+        if group in replace:
+            continue
+        names = [name for name, each in gone.items() if each == group]
+        disks = "its disk" if len(names) == 1 else "their disks"
+        what = f"{', '.join(names)} would go, with what lies on {disks}"
+        place = ("machines", group, "count") if group in desired.machines else ("machines",)
+        yield problem_at(
+            desired,
+            place,
+            what,
+            f"write it as it was; or save what is needed, and run gridwright up with --replace {group}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +327,7 @@ def look(spec: GridSpec, delete_data: frozenset[str]) -> Going:
         deployed = deployed_spec(stacks.template(storage))
     of = deployed or spec
     stored = stacks.resources(storage) if storage is not None else {}
-    old = retired.retired(cloud, spec, stored.values())
+    old = rolling.retired(cloud, spec, stored.values())
     found = Going(stacks, of, aws_layout(of), storage, grid, old, delete_data)
     _check_names(spec, found, delete_data)
     return found
@@ -206,7 +383,7 @@ def down(found: Going, caller: Caller) -> AwsDown:
         if each.filesystem in found.named:
             found.stacks.caller.go_on()
             found.stacks.caller.say(f"deleting {each.text}")
-            retired.delete(cloud, each)
+            rolling.delete(cloud, each)
     _prove(found)
     return AwsDown(
         grid=spec.name,
@@ -230,7 +407,7 @@ def _storage(found: Going, storage: Stack) -> None:
     if found.staying:
         update_storage(stacks, storage, storage_body(spec, layout, without=named), spec)
         slots = [machine.name for name in named for machine in layout.servers_of(name)]
-        retired.forget(stacks.cloud, spec, slots)
+        rolling.forget(stacks.cloud, spec, slots)
         return
     stacks.caller.go_on()
     bucket = stacks.resources(storage).get(SITE_BUCKET)
@@ -241,7 +418,7 @@ def _storage(found: Going, storage: Stack) -> None:
 
 
 def _emptied(cloud: Cloud, bucket: str) -> int:
-    if not leftovers.is_there(cloud, "s3", "head_bucket", Bucket=bucket):
+    if not is_there(cloud, "s3", "head_bucket", Bucket=bucket):
         return 0
     return empty(cloud, bucket)
 
@@ -251,9 +428,9 @@ def _prove(found: Going) -> None:
     storage = found.stacks.find(storage_stack(spec))
     expected = set(found.stacks.resources(storage).values()) if storage is not None else set()
     expected |= {each.id for each in found.old_staying}
-    if left := leftovers.left(cloud, spec.name, expected):
+    if remaining := left(cloud, spec.name, expected):
         raise environment_error(
-            f"left of grid {spec.name}, and maybe billed: " + "; ".join(each.text for each in left),
+            f"left of grid {spec.name}, and maybe billed: " + "; ".join(each.text for each in remaining),
             where=f"AWS, {cloud.region}",
             remedy="run gridwright down again in some minutes; what is still there then, remove by hand",
         )

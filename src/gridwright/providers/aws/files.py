@@ -14,20 +14,26 @@ from troposphere import Template
 from gridwright.catalog import load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
-from gridwright.providers.aws.console_layout import console_machine, secret_name
 from gridwright.providers.aws.grid_template import grid_template
-from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
+from gridwright.providers.aws.images import named_images
+from gridwright.providers.aws.launching import NestedTemplate
+from gridwright.providers.aws.layout import (
+    AwsLayout,
+    Role,
+    aws_layout,
+    console_machine,
+    fsx_file_systems,
+    secret_name,
+)
 from gridwright.providers.aws.machine_files import machine_files
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, logical_id, storage_stack
-from gridwright.providers.aws.node_interfaces import NestedTemplate
 from gridwright.providers.aws.operator.policy import Operator
-from gridwright.providers.aws.pinned_images import named_images
-from gridwright.providers.aws.root_squash import OFF, desired_root_squash
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
+from gridwright.providers.aws.up import OFF, desired_root_squash
 from gridwright.providers.boot.bundle import bundle
 from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.read_me import markdown
+from gridwright.providers.rendering import markdown
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.model import GridSpec

@@ -1,6 +1,4 @@
-"""The grid stack: what runs and is billed by the hour, put together from its parts.
-
-The way out of the private subnets: a NAT gateway, in the grid stack since it is billed by the hour.
+"""The grid stack: what runs and is billed by the hour, also the NAT gateway of the private subnets.
 
 Auto Scaling groups: a machine that died is replaced by one that claims its place.
 
@@ -8,21 +6,7 @@ Groups have a fixed size, but for those with nodes that the scheduler has powere
 scheduler on the head node (package `power`) sets theirs, and no template says it: CloudFormation sets what a
 template says whenever the group is updated.
 
-A budget of AWS for what a grid costs in a month, known by the grid's tag.
-
-Alarms of the grid stack: machines that cannot be set up, that are missing, or that do not serve.
-
-The dashboard of a grid in CloudWatch: alarms, machines, file systems, nodes, on one page.
-
-The console of the grid behind an internal load balancer, where the site has a certificate for it.
-
-TLS goes on both legs: from browsers to the load balancer, with the certificate of the site, and from there to
-the head node, with one that the head node makes itself. A network load balancer does not check the latter
-(Network Load Balancers, TLS listeners), so that the security group of the head node lets in no other than it.
-Who opens the page brings the token, which AWS makes up, and which the head node alone can read.
-
-An application load balancer, which could log people in, asks for a second zone, and the grid has one (Elastic
-Load Balancing, Application Load Balancers, subnets).
+Also its budget, its alarms, the dashboard in CloudWatch, and the load balancer of the console.
 """
 
 from __future__ import annotations
@@ -39,27 +23,37 @@ from troposphere import elasticloadbalancingv2 as balancing
 from troposphere.secretsmanager import GenerateSecretString, Secret
 
 from gridwright.catalog import load_catalog
-from gridwright.providers.aws.alarms import acting, lasting
-from gridwright.providers.aws.boot_reports import FAILURES, GRID, NAMESPACE
-from gridwright.providers.aws.console_layout import (
-    KEY,
-    TOKEN,
-    balancer_address,
-    console_machine,
-    readers,
-    secret_name,
-)
 from gridwright.providers.aws.iam import add_roles
 from gridwright.providers.aws.launching import (
     PLACEMENT,
     Building,
+    NestedTemplate,
+    add_attachments,
     add_machine,
+    add_node_interfaces,
+    add_parameter,
+    add_partitions,
     is_placed,
     launch_template,
     machine_id,
+    most_of,
+    nested_templates,
+    size_of,
     subnet,
 )
-from gridwright.providers.aws.layout import FIRST_ADDRESS, AwsLayout, Machine, Role, fsx_file_systems
+from gridwright.providers.aws.layout import (
+    FIRST_ADDRESS,
+    KEY,
+    TOKEN,
+    AwsLayout,
+    Machine,
+    Role,
+    balancer_address,
+    console_machine,
+    fsx_file_systems,
+    readers,
+    secret_name,
+)
 from gridwright.providers.aws.names import (
     GRID_TAG,
     GROUP_TAG,
@@ -72,19 +66,114 @@ from gridwright.providers.aws.names import (
     server_group,
     tags,
 )
-from gridwright.providers.aws.node_interfaces import NestedTemplate, add_node_interfaces, nested_templates
-from gridwright.providers.aws.pair_volumes import add_attachments, add_partitions
-from gridwright.providers.aws.running import add_parameter, most_of, size_of
+from gridwright.providers.aws.network import add_names
 from gridwright.providers.aws.section import Alarms
-from gridwright.providers.aws.site_network import add_names
-from gridwright.providers.aws.target_alarms import DOWN, FILE_SYSTEM, FREE, target_alarms
+from gridwright.providers.aws.storage_template import FREE_SHARE, acting, lasting
 from gridwright.providers.aws.template_limits import CountedTemplate
-from gridwright.providers.aws.user_data import UserData, exported, key_id, user_data
+from gridwright.providers.aws.user_data import (
+    FAILURES,
+    GRID,
+    NAMESPACE,
+    UserData,
+    import_value,
+    key_id,
+    user_data,
+)
 from gridwright.providers.lustre_servers import built_lustres
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.services.console_address import HEALTH, PORT
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH
+
+# Alarms of a Lustre: its servers report both figures once a minute (`lustre_health.py`).
+
+FILE_SYSTEM = "FileSystem"
+DOWN, FREE = "TargetsDown", "TargetFree"
+"""Targets of a server that are not served, and percent of the fullest target that is free."""
+_TARGET_PERIOD_S = 300
+PERIODS = 3
+"""Longer than a server takes to be replaced, as a rule, and recovery after it."""
+LEAST_TOLD = 3
+"""Of the five times that a server tells in a period: one that tells less often hangs, or cannot tell."""
+
+
+def target_alarms(spec: GridSpec, filesystem: str, groups: Sequence[str]) -> Iterator[cloudwatch.Alarm]:
+    """The alarms of one Lustre; `groups` are logical IDs of the Auto Scaling groups of its servers."""
+    servers = [_group_size(f"servers{number}", title) for number, title in enumerate(groups, start=1)]
+    count = "+".join(f"servers{number}" for number, _ in enumerate(groups, start=1))
+    yield cloudwatch.Alarm(
+        logical_id(filesystem, "Targets"),
+        AlarmDescription=f"Targets of {filesystem} in grid {spec.name} are not served, or a server does not "
+        "tell: files on them wait; gridwright status says which server, and lctl there why",
+        Metrics=[
+            _metric_query("down", DOWN, "Maximum", _dimensions(spec, filesystem)),
+            _metric_query("told", DOWN, "SampleCount", _dimensions(spec, filesystem)),
+            *servers,
+            cloudwatch.MetricDataQuery(
+                Id="wrong",
+                Expression=f"IF(told < {LEAST_TOLD} * ({count}), 1, down)",
+                Label="targets that are not served, or 1 for a silent server",
+                ReturnData=True,
+            ),
+        ],
+        ComparisonOperator="GreaterThanThreshold",
+        Threshold=0,
+        # A grid that was stopped tells nothing.
+        TreatMissingData="notBreaching",
+        EvaluationPeriods=PERIODS,
+        DatapointsToAlarm=PERIODS,
+        **acting(spec),
+    )
+    yield cloudwatch.Alarm(
+        logical_id(filesystem, "FreeSpace"),
+        AlarmDescription=f"A target of {filesystem} in grid {spec.name} has less than {FREE_SHARE:.0%} free: "
+        "remove files, write larger disks, or move files to other targets",
+        Namespace=NAMESPACE,
+        MetricName=FREE,
+        Dimensions=_dimensions(spec, filesystem),
+        Statistic="Minimum",
+        Period=_TARGET_PERIOD_S,
+        ComparisonOperator="LessThanThreshold",
+        Threshold=100 * FREE_SHARE,
+        TreatMissingData="notBreaching",
+        EvaluationPeriods=PERIODS,
+        DatapointsToAlarm=PERIODS,
+        **acting(spec),
+    )
+
+
+def _dimensions(spec: GridSpec, filesystem: str) -> list[cloudwatch.MetricDimension]:
+    return [
+        cloudwatch.MetricDimension(Name=GRID, Value=spec.name),
+        cloudwatch.MetricDimension(Name=FILE_SYSTEM, Value=filesystem),
+    ]
+
+
+def _metric_query(
+    name: str,
+    metric: str,
+    statistic: str,
+    dimensions: list[cloudwatch.MetricDimension],
+    namespace: str = NAMESPACE,
+) -> cloudwatch.MetricDataQuery:
+    watched = cloudwatch.Metric(Namespace=namespace, MetricName=metric, Dimensions=dimensions)
+    return cloudwatch.MetricDataQuery(
+        Id=name,
+        MetricStat=cloudwatch.MetricStat(Metric=watched, Period=_TARGET_PERIOD_S, Stat=statistic),
+        ReturnData=False,
+    )
+
+
+def _group_size(name: str, title: str) -> cloudwatch.MetricDataQuery:
+    group = [cloudwatch.MetricDimension(Name="AutoScalingGroupName", Value=Ref(title))]
+    return _metric_query(name, "GroupInServiceInstances", "Minimum", group, "AWS/AutoScaling")
+
+
+# The console: TLS goes on both legs, to the load balancer with the certificate of the site, and from there
+# with one that the head node makes itself. A network load balancer does not check the latter (Network Load
+# Balancers, TLS listeners), so the head node lets in no other than it. The token of the page is made up by
+# AWS, and the head node alone can read it. An application load balancer, which could log people in, needs
+# a second zone, and the grid has one (Elastic Load Balancing, Application Load Balancers, subnets).
 
 TOKEN_LENGTH = 48
 """Letters and digits: 285 bits."""
@@ -112,7 +201,7 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             Scheme="internal",
             SubnetMappings=[
                 balancing.SubnetMapping(
-                    SubnetId=exported(spec, Export.PUBLIC_SUBNET),
+                    SubnetId=import_value(spec, Export.PUBLIC_SUBNET),
                     PrivateIPv4Address=str(balancer_address(layout)),
                 )
             ],
@@ -123,7 +212,7 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     targets = template.add_resource(
         balancing.TargetGroup(
             "ConsoleTargets",
-            VpcId=exported(spec, Export.VPC),
+            VpcId=import_value(spec, Export.VPC),
             TargetType="ip",
             Protocol="TLS",
             Port=PORT,
@@ -184,11 +273,11 @@ def _firewall(
     spec: GridSpec, layout: AwsLayout, machine: Machine
 ) -> Iterator[ec2.SecurityGroup | ec2.SecurityGroupIngress]:
     """Readers reach the load balancer, it reaches the console, and nobody else does."""
-    served = exported(spec, _GROUPS[machine.role])
+    served = import_value(spec, _GROUPS[machine.role])
     yield ec2.SecurityGroup(
         "ConsoleGroup",
         GroupDescription=f"Load balancer of the console of grid {spec.name}",
-        VpcId=exported(spec, Export.VPC),
+        VpcId=import_value(spec, Export.VPC),
         SecurityGroupIngress=[
             ec2.SecurityGroupRule(
                 IpProtocol="tcp",
@@ -320,7 +409,7 @@ def _machines(page: _Page, building: Building, groups: Sequence[str]) -> None:
 def _file_system(page: _Page, building: Building, name: str) -> None:
     """Bytes per second, free space and metadata operations of an FSx for Lustre."""
     title = logical_id(name)
-    number = page.value(f"{title}Id", exported(building.spec, fsx_export(name, "Id")))
+    number = page.value(f"{title}Id", import_value(building.spec, fsx_export(name, "Id")))
 
     def of(metric: str) -> Metric:
         return ["AWS/FSx", metric, "FileSystemId", number]
@@ -574,14 +663,14 @@ def add_way_out(template: Template, spec: GridSpec, layout: AwsLayout) -> list[s
             AllocationId=GetAtt(address, "AllocationId"),
             # Named, as one that AWS chooses might be the login node's.
             PrivateIpAddress=str(layout.subnets["public"][FIRST_ADDRESS + 1]),
-            SubnetId=exported(spec, Export.PUBLIC_SUBNET),
+            SubnetId=import_value(spec, Export.PUBLIC_SUBNET),
             Tags=Tags(**tags(spec), Name=f"{spec.name}-nat"),
         )
     )
     template.add_resource(
         ec2.Route(
             WAY_OUT,
-            RouteTableId=exported(spec, Export.PRIVATE_ROUTES),
+            RouteTableId=import_value(spec, Export.PRIVATE_ROUTES),
             DestinationCidrBlock="0.0.0.0/0",
             NatGatewayId=Ref(gateway),
         )
@@ -679,7 +768,7 @@ def _add_machines(
 
 def _add_key(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """The key by which nodes of the scheduler trust each other: AWS makes it up, only nodes can read it."""
-    key = kind_of(spec.scheduler).shared_key
+    key = scheduler_kind(spec.scheduler).shared_key
     if key is None:
         return
     secret = Secret(

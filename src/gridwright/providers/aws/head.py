@@ -8,12 +8,11 @@ import socket
 import psutil
 
 from gridwright.errors import environment_error
-from gridwright.providers.aws.distribution import login_user
-from gridwright.providers.aws.layout import LOGIN, AwsLayout, Role, aws_layout
+from gridwright.providers.aws.layout import LOGIN, AwsLayout, Role, aws_layout, login_user
 from gridwright.providers.aws.names import grid_stack
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.stacks import Stack, Stacks
-from gridwright.providers.caller import Caller
+from gridwright.providers.provider import Caller
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.ssh_head import SshHead
 from gridwright.spec.model import GridSpec

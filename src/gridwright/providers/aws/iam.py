@@ -8,15 +8,13 @@ from typing import Any
 
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
-from gridwright.providers.aws.boot_reports import BOOT, NAMESPACE
 from gridwright.providers.aws.claim.aws import WANTED
-from gridwright.providers.aws.console_layout import KEY, TOKEN, console_machine
-from gridwright.providers.aws.layout import AwsLayout, Machine, Role
+from gridwright.providers.aws.layout import KEY, TOKEN, AwsLayout, Machine, Role, console_machine
+from gridwright.providers.aws.machine_files import roller
 from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.roll.aws import ROW
-from gridwright.providers.aws.roll_program import roller
 from gridwright.providers.aws.section import depot_place
-from gridwright.providers.aws.user_data import exported, key_id, shared_key
+from gridwright.providers.aws.user_data import BOOT, NAMESPACE, import_value, key_id, shared_key
 from gridwright.providers.boot.bundle import LOGS, PREFIX
 from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
@@ -108,7 +106,7 @@ def _allow(
 
 def _bundle(spec: GridSpec) -> list[dict[str, Any]]:
     """Reading bundles, and putting logs beside them, below the ARN of the instance that asks."""
-    bucket = exported(spec, Export.SITE_BUCKET)
+    bucket = import_value(spec, Export.SITE_BUCKET)
     bundles, logs = (
         Sub(f"arn:${{AWS::Partition}}:s3:::${{Bucket}}/{each}*", Bucket=bucket)
         for each in (PREFIX, f"{LOGS}${{!ec2:SourceInstanceARN}}/")
@@ -160,7 +158,7 @@ def _repositories(spec: GridSpec) -> Iterator[dict[str, Any]]:
 def _report(spec: GridSpec) -> dict[str, Any]:
     """Telling how it got on, in the row of its own instance alone (IAM User Guide, ec2:SourceInstanceARN)."""
     own = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [f"{BOOT}${{ec2:SourceInstanceARN}}"]}}
-    return _allow("Report", ["dynamodb:PutItem"], exported(spec, Export.CLAIMS_TABLE_ARN), own)
+    return _allow("Report", ["dynamodb:PutItem"], import_value(spec, Export.CLAIMS_TABLE_ARN), own)
 
 
 def _count() -> dict[str, Any]:
@@ -189,9 +187,16 @@ def _claims(spec: GridSpec, machines: list[Machine]) -> list[dict[str, Any]]:
     desired = [f"{WANTED}{each}" for each in _slots([each for each in machines if each.powered])]
     look = ["ec2:DescribeInstances", "ec2:DescribeNetworkInterfaces", "ec2:DescribeVolumes"]
     return [
-        _allow("Claims", table, exported(spec, Export.CLAIMS_TABLE_ARN), _of_slots(machines)),
+        _allow("Claims", table, import_value(spec, Export.CLAIMS_TABLE_ARN), _of_slots(machines)),
         *(
-            [_allow("Wanted", ["dynamodb:GetItem"], exported(spec, Export.CLAIMS_TABLE_ARN), _keys(desired))]
+            [
+                _allow(
+                    "Wanted",
+                    ["dynamodb:GetItem"],
+                    import_value(spec, Export.CLAIMS_TABLE_ARN),
+                    _keys(desired),
+                )
+            ]
             if desired
             else []
         ),
@@ -206,7 +211,7 @@ def _roll(spec: GridSpec) -> list[dict[str, Any]]:
 
     A scan is held to a table, and to no part of its rows (Service Authorization Reference, DynamoDB).
     """
-    table, own = exported(spec, Export.CLAIMS_TABLE_ARN), {"dynamodb:LeadingKeys": [ROW]}
+    table, own = import_value(spec, Export.CLAIMS_TABLE_ARN), {"dynamodb:LeadingKeys": [ROW]}
     return [
         _allow("RollGroups", ["autoscaling:DescribeAutoScalingGroups"], _ANY),
         _allow("Replace", ["autoscaling:TerminateInstanceInAutoScalingGroup"], _GROUPS, _of_grid(spec)),
@@ -228,7 +233,7 @@ def _power(spec: GridSpec, layout: AwsLayout, powered: list[Machine]) -> list[di
     wishes = [f"{WANTED}{each}" for each in _slots(powered)]
     groups = {each.group for each in powered}
     owners = _slots([each for each in layout.of_role(Role.COMPUTE) if each.group in groups])
-    table = exported(spec, Export.CLAIMS_TABLE_ARN)
+    table = import_value(spec, Export.CLAIMS_TABLE_ARN)
     of_groups = {
         f"aws:ResourceTag/{GRID_TAG}": spec.name,
         f"aws:ResourceTag/{GROUP_TAG}": sorted(groups),

@@ -1,18 +1,249 @@
-"""Which instance is which machine of the layout: by the stack's resources, and by the table of claims."""
+"""`status`: shows the state of a grid on AWS, and what it has cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from gridwright.providers.aws.boot_reports import BOOT, BootReport
+from rich.table import Table
+
+from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values, total
+from gridwright.providers.aws.images import GridImage
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
 from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.session import Cloud, CloudError
-from gridwright.providers.aws.status_result import OFF, Claim, MachineStatus
-from gridwright.providers.aws.tagged import of_grid, tags_of
+from gridwright.providers.aws.stacks import of_grid, tags_of
+from gridwright.providers.aws.user_data import BOOT, BootReport
+from gridwright.report.terminal.frame import framed_table, text_of
 from gridwright.spec.model import GridSpec
+
+# How a grid on AWS stands: plain values, and the tables that `status` prints; nothing here calls AWS.
+
+Standing = Literal["up", "not-up", "stopped", "storage-only", "half-made"]
+"""stopped: by `gridwright stop`, for a while; storage-only: file systems are kept, and there is no machine;
+half-made: a stack is not whole."""
+
+
+OFF = "powered-down"
+"""State of a node that is off until its scheduler wants it on."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineStatus:
+    """A machine of the layout, and the instance that is it."""
+
+    name: str
+    role: str
+    type: str
+    address: str
+    instance: str | None
+    state: str
+    """EC2's state, or missing, or powered-down."""
+    public_address: str | None = None
+    set_up: str = ""
+    """How far it has set itself up, in words; empty where it is not there."""
+    powered: bool = False
+    """Whether its scheduler has it on and off, or may have it, so that it is often just coming or going."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        return self.state == "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Which instance is a server or node, by the table of claims."""
+
+    name: str
+    owner: str | None
+    volumes: tuple[str, ...]
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemStatus:
+    """A file system."""
+
+    name: str
+    type: str
+    id: str | None
+    state: str
+    lacking: str | None
+    """What is wrong with it; None where nothing is."""
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StackStatus:
+    """A stack; state is None where there is none."""
+
+    name: str
+    state: str | None
+    reason: str | None
+    remedy: str | None
+    """What to do where it is not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRoll:
+    """How far machines of a group are that were launched with other data than now, and are replaced."""
+
+    group: str
+    """The tag Name of its Auto Scaling group."""
+    total: int
+    left: int
+    """Machines that are still to be replaced, or that were and are not at work yet."""
+    halted: str = ""
+    """What has to be mended, as the head node says it; empty where it goes on."""
+    waits: tuple[str, ...] = ()
+    """What the head node waits for."""
+    kept: int = 0
+    """Of those that are left, how many somebody drained: nobody waits for these."""
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        waits = f"; {'; '.join(self.waits)}" if self.waits else ""
+        halted = f"; halted: {self.halted}" if self.halted else ""
+        return f"{self.group}: {self.total - self.left} of {self.total} machines are replaced{halted}{waits}"
+
+
+@dataclass(frozen=True, slots=True)
+class AwsStatus:
+    """A grid on AWS."""
+
+    grid: str
+    region: str
+    state: Standing
+    stacks: tuple[StackStatus, ...] = ()
+    machines: tuple[MachineStatus, ...] = ()
+    filesystems: tuple[FileSystemStatus, ...] = ()
+    costs: tuple[CostLine, ...] = ()
+    """Of what is there now."""
+    hours: float = 0.0
+    """Since the grid stack was made."""
+    usd_so_far: float | None = None
+    expires: str | None = None
+    expired: bool = False
+    images: tuple[GridImage, ...] = ()
+    """Those that the spec knows by a name."""
+    kept: tuple[str, ...] = ()
+    """What was replaced and is kept, and billed."""
+    least_usd_per_hour: float | None = None
+    """With the nodes alone that are always on; None where all are."""
+    rolling: tuple[GroupRoll, ...] = ()
+    """Groups whose machines are being replaced."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is there and well."""
+        return (
+            self.state in ("up", "stopped", "storage-only")
+            and all(each.remedy is None for each in self.stacks)
+            and not any(_machine_lacks(self, each) for each in self.machines)
+            and all(each.lacking is None for each in self.filesystems)
+            and not any(each.halted for each in self.rolling)
+        )
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """The sum of the lines; None where a price is missing."""
+        return total(self.costs)
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {"whole": self.whole, **asdict(self), "costs": bill_values(self.costs)}
+
+    def text(self) -> str:
+        """Tables of stacks, machines, file systems and costs, then all that is lacking."""
+        parts = _status_parts(self)
+        return "".join(f"{each}\n" if isinstance(each, str) else text_of(each) for each in parts)
+
+
+def _machine_lacks(status: AwsStatus, machine: MachineStatus) -> bool:
+    """Whether a machine is not as it should be: set up, or away where the grid is stopped."""
+    if status.state == "stopped":
+        return machine.state not in ("stopped", "missing", OFF)
+    if machine.powered:
+        return machine.set_up.startswith("failed")
+    return not machine.running or machine.set_up != "done"
+
+
+_STANDING = {
+    "up": "is up",
+    "stopped": "is stopped",
+    "not-up": "is not up",
+    "storage-only": "has its file systems, and no machine",
+    "half-made": "is not whole",
+}
+
+
+def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
+    yield f"grid {status.grid} {_STANDING[status.state]} in {status.region}"
+    yield from (f"kept, and billed: {each}" for each in status.kept)
+    if status.state == "not-up":
+        return
+    stacks = framed_table("Stacks", ["stack", "state"], [])
+    for stack in status.stacks:
+        stacks.add_row(stack.name, stack.state or "not there")
+    yield stacks
+    if status.machines:
+        yield _machines(status)
+    yield from (f"image of {each.text}" for each in status.images)
+    if status.filesystems:
+        table = framed_table("File systems", ["name", "type", "id", "state", "servers"], [])
+        for each in status.filesystems:
+            servers = ", ".join(f"{one.name} {one.owner or '-'}" for one in each.claims)
+            table.add_row(each.name, each.type, each.id or "", each.state, servers)
+        yield table
+    if status.costs:
+        bill = framed_table("Costs", ["what"], ["USD/h"])
+        for line in status.costs:
+            bill.add_row(line.what, "?" if line.usd_per_hour is None else f"{line.usd_per_hour:.4f}")
+        yield bill
+    yield from bill_lines(status.costs, least=status.least_usd_per_hour)
+    if status.usd_so_far is not None:
+        so_far = f"So far {status.usd_so_far:.2f} USD, by list prices, in {status.hours:.1f} h"
+        yield f"{so_far}; less where it was stopped meanwhile"
+    yield from _lacking(status)
+
+
+def _machines(status: AwsStatus) -> Table:
+    table = framed_table("Machines", ["machine", "role", "type", "address", "instance", "state", "setup"], [])
+    for each in status.machines:
+        address = f"{each.address} ({each.public_address})" if each.public_address else each.address
+        table.add_row(each.name, each.role, each.type, address, each.instance or "", each.state, each.set_up)
+    return table
+
+
+def _lacking(status: AwsStatus) -> Iterator[str]:
+    for stack in status.stacks:
+        if stack.remedy is not None:
+            yield f"{stack.name} is in {stack.state}: {stack.reason or 'AWS names no reason'}"
+            yield f"  {stack.remedy}"
+    for machine in status.machines:
+        if not _machine_lacks(status, machine):
+            continue
+        if status.state == "stopped":
+            yield f"{machine.name}: still {machine.state}; run gridwright stop again to go on"
+        elif not machine.running:
+            yield f"{machine.name}: {machine.state}"
+        else:
+            yield f"{machine.name}: setting itself up: {machine.set_up}"
+    for filesystem in status.filesystems:
+        if filesystem.lacking is not None:
+            yield f"file system {filesystem.name}: {filesystem.lacking}"
+    yield from (each.text for each in status.rolling)
+    if status.expired:
+        yield (
+            f"warning: the grid was needed until {status.expires}: take it down, or write a later aws.expires"
+        )
+
+
+# Which instance is which machine of the layout: by the stack's resources, and by the table of claims.
 
 GONE = ("terminated", "shutting-down")
 """States of an instance that never runs again."""

@@ -2,27 +2,135 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from troposphere import GetAtt, Parameter, Ref, Tags, Template, ec2
+from troposphere import AWSObject, FindInMap, GetAtt, Output, Parameter, Ref, Sub, Tags, Template, ec2
+from troposphere.cloudformation import Stack
 
 from gridwright.catalog import Catalog, InstanceType
+from gridwright.errors import GridwrightError, Problem
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
-from gridwright.providers.aws.disk_pairs import partition
-from gridwright.providers.aws.distribution import root_device
 from gridwright.providers.aws.iam import profile_arn
-from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role
-from gridwright.providers.aws.names import SLOT_TAG, Export, lasting_tags, logical_id, tags
-from gridwright.providers.aws.security_groups import groups_of_site, machines_group
-from gridwright.providers.aws.user_data import UserData, exported
+from gridwright.providers.aws.layout import (
+    DEFAULT_VOLUME,
+    PARTITIONS,
+    ROLE,
+    AwsLayout,
+    Machine,
+    Role,
+    paired_servers,
+    partition,
+    root_device,
+)
+from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, Export, lasting_tags, logical_id, tags
+from gridwright.providers.aws.network import deletion_policy, exported, groups_of_site, machines_group
+from gridwright.providers.aws.template_limits import template_text
+from gridwright.providers.aws.user_data import UserData, import_value
 from gridwright.spec.buying import MaxPrice
+from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec, NodeGroup
 from gridwright.spec.storage import INSTANCE_STORE, Disks
 from gridwright.units import Bytes
+
+# The parameter of the grid stack by which `stop` and `start` set the sizes of its Auto Scaling groups.
+
+PARAMETER = "Running"
+"""Which machines of groups there are: all, only the servers of Lustre, or none."""
+ALL, SERVERS, NONE = "all", "servers", "none"
+_SIZES = "Sizes"
+_MOST = "Most"
+
+
+def add_parameter(template: Template, groups: Mapping[str, tuple[Machine, ...]]) -> None:
+    """The parameter, and the size of each group by it; `groups` has machines by their group's logical ID."""
+    what = "Which machines of groups there are"
+    template.add_parameter(
+        Parameter(
+            PARAMETER,
+            Type="String",
+            Default=ALL,
+            AllowedValues=[ALL, SERVERS, NONE],
+            Description=f"{what}; gridwright stop and start set it",
+        )
+    )
+    template.add_output(Output(PARAMETER, Description=what, Value=Ref(PARAMETER)))
+    if groups:
+        template.add_mapping(
+            _SIZES, {running: dict(_sizes(groups, running)) for running in (ALL, SERVERS, NONE)}
+        )
+
+
+def _sizes(groups: Mapping[str, tuple[Machine, ...]], running: str) -> Iterator[tuple[str, str]]:
+    for title, machines in groups.items():
+        there = running == ALL or (running == SERVERS and machines[0].role.serves_lustre)
+        yield title, str(sum(not each.powered for each in machines) if there else 0)
+        if any(each.powered for each in machines):
+            yield f"{title}{_MOST}", str(len(machines) if there else 0)
+
+
+def most_of(title: str) -> Any:  # noqa: ANN401 - a function of CloudFormation
+    """The most machines of a group whose nodes are powered on and off: none while the grid is stopped."""
+    return FindInMap(_SIZES, Ref(PARAMETER), f"{title}{_MOST}")
+
+
+def size_of(title: str) -> Any:  # noqa: ANN401 - a function of CloudFormation
+    """The size of a group: all that is always on, or nothing while the grid is stopped."""
+    return FindInMap(_SIZES, Ref(PARAMETER), title)
+
+
+# Volumes of servers of file systems, as the storage stack has them: encrypted, and kept when it goes.
+
+GIB = 2**30
+MIB = 2**20
+
+
+def data_volume(
+    layout: AwsLayout,
+    logical: str,
+    disks: Disks,
+    marks: Mapping[str, str],
+    *,
+    deletable: bool,
+    shared: bool = False,
+) -> ec2.Volume:
+    """One volume, by the logical ID and the tags that it has; `shared` lets two machines attach it."""
+    chosen: dict[str, object] = {}
+    if disks.iops is not None:
+        chosen["Iops"] = disks.iops
+    if disks.throughput is not None:
+        # AWS counts in whole MiB/s: never less than what the spec asks for.
+        chosen["Throughput"] = math.ceil(disks.throughput.bytes_per_s / MIB)
+    if layout.aws.kms_key is not None:
+        chosen["KmsKeyId"] = layout.aws.kms_key
+    if shared:
+        chosen["MultiAttachEnabled"] = True
+    return ec2.Volume(
+        logical,
+        AvailabilityZone=layout.aws.zone,
+        Size=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
+        VolumeType=disks.type,
+        Encrypted=True,
+        Tags=Tags(dict(marks)),
+        **chosen,
+        **deletion_policy(not deletable),
+    )
+
+
+def disk_problems(spec: GridSpec, path: tuple[str, ...], disks: Disks, catalog: Catalog) -> Iterator[Problem]:
+    """What the catalogue refuses of volumes; `path` is that of `disks` in the spec."""
+    rate = disks.throughput.bytes_per_s if disks.throughput else None
+    try:
+        catalog.volume(disks.type, "aws").check(disks.size or DEFAULT_VOLUME, disks.iops, rate)
+    except GridwrightError as error:
+        for problem in error.problems:
+            place = (*path, problem.field) if problem.field else (*path, "type")
+            yield problem_at(spec, place, problem.what, problem.remedy or "choose another volume")
+
 
 UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id"
 """The name by which Canonical publishes its image; its documentation, Ubuntu on AWS, find images by SSM."""
@@ -66,12 +174,12 @@ def security_groups(building: Building, machine: Machine) -> list[Any]:
     own: str = _SECURITY_GROUPS.get(role, Export.STORAGE_GROUP)
     if role is Role.MACHINE:
         own = machines_group(machine.group)
-    return [exported(building.spec, own), *groups_of_site(building.layout, machine)]
+    return [import_value(building.spec, own), *groups_of_site(building.layout, machine)]
 
 
 def subnet(building: Building, machine: Machine) -> Any:  # noqa: ANN401 - a function of CloudFormation
     """The subnet that a machine is in."""
-    return exported(building.spec, _SUBNETS[machine.subnet])
+    return import_value(building.spec, _SUBNETS[machine.subnet])
 
 
 def launch_template(building: Building, machine: Machine, name: str, data: UserData | None) -> str:
@@ -357,3 +465,151 @@ def _volume(building: Building, device: str, disks: Disks) -> ec2.LaunchTemplate
     if disks.throughput is not None:
         content["Throughput"] = math.ceil(disks.throughput.bytes_per_s / 2**20)
     return ec2.LaunchTemplateBlockDeviceMapping(DeviceName=device, Ebs=ec2.EBSBlockDevice(**content))
+
+
+# Volumes that both servers of a pair attach, and their attachments.
+#
+# The volumes are in the storage stack and stay. An attachment is in the grid stack, and CloudFormation lets
+# go of it without a call when it leaves: a volume is never taken from a server that runs. It goes with its
+# instance, whose system shuts the daemon of the file system down first.
+
+
+def pair_volume_resources(
+    spec: GridSpec, layout: AwsLayout, filesystem: str, *, deletable: bool
+) -> Iterator[AWSObject]:
+    """Volumes of one file system, for the storage stack."""
+    for each in layout.volumes:
+        if each.filesystem == filesystem:
+            marks = {
+                SLOT_TAG: each.slot,
+                TARGET_TAG: each.name,
+                "Name": f"{spec.name} {filesystem} {each.name}",
+            }
+            yield data_volume(
+                layout,
+                each.logical_id,
+                each.disks,
+                tags(spec, role=ROLE) | marks,
+                deletable=deletable,
+                shared=True,
+            )
+
+
+def pair_volume_outputs(spec: GridSpec, layout: AwsLayout, filesystem: str) -> Iterator[Output]:
+    """The ID of each volume: while a server attaches it, AWS removes it from no stack."""
+    for each in layout.volumes:
+        if each.filesystem == filesystem:
+            what = f"Volume {each.name} of {filesystem}."
+            yield exported(spec, each.logical_id, Ref(each.logical_id), what)
+
+
+def pair_volume_problems(spec: GridSpec, filesystem: str, catalog: Catalog) -> Iterator[Problem]:
+    """What the catalogue refuses of the volumes of one file system."""
+    servers = paired_servers(spec).get(filesystem)
+    if servers is not None and servers.disks is not None:
+        yield from disk_problems(spec, ("filesystems", filesystem, ROLE, "disks"), servers.disks, catalog)
+
+
+def add_partitions(building: Building) -> None:
+    """The placement group that puts servers of a pair into different racks."""
+    building.template.add_resource(
+        ec2.PlacementGroup(
+            PARTITIONED,
+            Strategy="partition",
+            PartitionCount=PARTITIONS,
+            Tags=Tags(**lasting_tags(building.spec, role="placement")),
+        )
+    )
+
+
+def add_attachments(building: Building) -> None:
+    """Each volume at both servers of its pair, under one name."""
+    for machine in building.layout.machines:
+        for volume in building.layout.volumes_of(machine.name):
+            building.template.add_resource(
+                ec2.VolumeAttachment(
+                    volume.attachment_id(machine.name),
+                    Device=volume.attached_as,
+                    InstanceId=Ref(machine_id(machine)),
+                    VolumeId=import_value(building.spec, volume.logical_id),
+                    DeletionPolicy="Retain",
+                    UpdateReplacePolicy="Retain",
+                )
+            )
+
+
+# Interfaces that nodes claim: in the grid stack, or in nested stacks if there are too many for one.
+
+MOST_IN_GRID_STACK = 400
+"""Of the 500 resources that a stack can have: what else is in the grid stack has room beside them."""
+MOST_IN_NESTED_STACK = 450
+_ROLE = "interfaces"
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTemplate:
+    """The template of a nested stack, read from the site bucket under a key that names its content."""
+
+    number: int
+    text: str
+
+    @property
+    def title(self) -> str:
+        """Logical ID of the nested stack."""
+        return f"Interfaces{self.number}"
+
+    @property
+    def file(self) -> str:
+        """Its name among the files of `render`."""
+        return f"interfaces-{self.number}.template.yaml"
+
+    @property
+    def key(self) -> str:
+        """Its key in the site bucket."""
+        return f"templates/{hashlib.sha256(self.text.encode()).hexdigest()}.yaml"
+
+
+def claiming_nodes(layout: AwsLayout) -> tuple[Machine, ...]:
+    """Nodes, and machines beside them, that are replaced, and so claim their interfaces."""
+    return tuple(each for each in layout.of_role(Role.COMPUTE, Role.MACHINE) if each.replaced)
+
+
+def nested_templates(building: Building) -> tuple[NestedTemplate, ...]:
+    """Those that the grid stack needs beside itself: none, as a rule."""
+    nodes = claiming_nodes(building.layout)
+    if len(nodes) <= MOST_IN_GRID_STACK:
+        return ()
+    return tuple(_nested(building, number, part) for number, part in enumerate(_parts(nodes), start=1))
+
+
+def add_node_interfaces(building: Building, nested: tuple[NestedTemplate, ...]) -> list[str]:
+    """Add all interfaces that nodes claim: the nested stacks where there are any, else each by itself.
+
+    Returns logical IDs of what has to be there before nodes start.
+    """
+    if not nested:
+        return add_interfaces(building, claiming_nodes(building.layout))
+    marks = tags(building.spec, role=_ROLE)
+    for each in nested:
+        url = f"https://${{Bucket}}.s3.${{AWS::Region}}.${{AWS::URLSuffix}}/{each.key}"
+        building.template.add_resource(
+            Stack(
+                each.title,
+                TemplateURL=Sub(url, Bucket=import_value(building.spec, Export.SITE_BUCKET)),
+                Tags=Tags(**marks),
+            )
+        )
+    return [each.title for each in nested]
+
+
+def _parts(nodes: tuple[Machine, ...]) -> Iterator[tuple[Machine, ...]]:
+    for start in range(0, len(nodes), MOST_IN_NESTED_STACK):
+        yield nodes[start : start + MOST_IN_NESTED_STACK]
+
+
+def _nested(building: Building, number: int, nodes: tuple[Machine, ...]) -> NestedTemplate:
+    first, last = nodes[0].name, nodes[-1].name
+    template = Template(f"Grid {building.spec.name}: interfaces of nodes {first} to {last}")
+    template.set_version("2010-09-09")
+    add_interfaces(replace(building, template=template), nodes)
+    return NestedTemplate(number, template_text(template))

@@ -10,51 +10,116 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.model.layouts import library_layouts
-from gridwright.node_programs.one_file import DIRECTORY, one_file, unit_of
-from gridwright.providers.aws import disk_names_program, power_program, roll_program, spot_program
-from gridwright.providers.aws.console_role import ROLE as CONSOLE
-from gridwright.providers.aws.console_role import console_role_files, console_variables
-from gridwright.providers.aws.disk_pairs import partition
-from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_section, fsx_file_systems
-from gridwright.providers.aws.names import claims_table
+from gridwright.node_programs.one_file import NodeProgram
+from gridwright.providers.aws.layout import (
+    AwsLayout,
+    Machine,
+    Role,
+    aws_section,
+    balancer_address,
+    console_machine,
+    fsx_file_systems,
+    partition,
+    secret_name,
+)
+from gridwright.providers.aws.names import claims_table, group_name
+from gridwright.providers.aws.power.command import SCHEMA
 from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
-from gridwright.providers.boot.bundle import Part
-from gridwright.providers.boot.known_distributions import known_distributions
+from gridwright.providers.boot.bundle import Part, known_distributions
 from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.shared_disks import ClusterParts, playbook_clusters, shared_disk_file_systems
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.machines import USABLE_PART
 from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.services.console_address import PORT
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
+from gridwright.setup.repository_timers import PROGRAM, quoted
 from gridwright.setup.users_spec import SECRET_FILE, secret_arn
+from gridwright.setup.watch_service import ACCOUNT, STATES
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES
 
-PROGRAM = DIRECTORY / "claim.pyz"
-"""Where machines have it."""
-UNIT = "gridwright-claim.service"
-_CLAIM_PACKAGE = "gridwright.providers.aws.claim"
+# The role that serves the console on the head node: its unit, the spec that it reads, and who it is for.
+
+CONSOLE = PlaybookRole(
+    name="console",
+    task="Serve the console",
+    when="group_names | difference(['storage']) | length > 0",
+    package="gridwright.providers.aws",
+)
+DIRECTORY = "/etc/gridwright/console"
+_TOKEN_FILE = "/run/gridwright-console/token"  # noqa: S105 - the name of a file
+_SERVICE_LINES = """\
+RuntimeDirectory=gridwright-console
+RuntimeDirectoryMode=0700
+# Where AWS is reached through a proxy.
+EnvironmentFile=-/etc/gridwright/proxy.env
+# As root, which alone reaches the credentials of the machine.
+ExecStartPre=+{command}
+"""
 
 
-def build_zipapp() -> bytes:
-    """The program, the same bytes for the same sources; it looks at disks with the readers of scratch."""
-    others = ["gridwright.node_programs.scratch", "gridwright.node_programs.lustre_targets"]
-    return one_file(_CLAIM_PACKAGE, "the claim of this machine", others)
+def console_role_files(spec: GridSpec, layout: AwsLayout) -> Mapping[str, str]:
+    """The unit and the spec as files of the role; none where there is no console.
+
+    Raises GridwrightError for words that no unit can hold.
+    """
+    machine = console_machine(layout)
+    if machine is None:
+        return {}
+    files = {"--certificate": f"{DIRECTORY}/certificate.pem", "--key": f"{DIRECTORY}/key.pem"}
+    command = [
+        *(PROGRAM, "console", f"{DIRECTORY}/grid.yaml"),
+        *("--port", str(PORT), "--listen", str(machine.address), "--proxy", str(balancer_address(layout))),
+        *(word for pair in files.items() for word in pair),
+        *("--token-file", _TOKEN_FILE, "--runs", f"{STATES}/runs"),
+    ]
+    reading = ["/usr/bin/python3", "/usr/local/lib/gridwright/console_token.py"]
+    reading += [secret_name(spec), str(spec.region), _TOKEN_FILE]
+    lines = _SERVICE_LINES.format(command=" ".join(map(quoted, reading)))
+    unit = console_unit(command, ACCOUNT, Path(STATES), lines)
+    # Roles of the site stay where setup is run.
+    values = spec.model_dump(mode="json", exclude_none=True, exclude={"setup"})
+    place = f"roles/{CONSOLE.name}/files"
+    return {
+        f"{place}/{CONSOLE_UNIT}": f"# Grid {spec.name}\n{unit}",
+        f"{place}/grid.yaml": json.dumps(values, indent=2) + "\n",
+    }
 
 
-def unit_file() -> str:
-    """The systemd unit that runs it at every start."""
-    return unit_of(_CLAIM_PACKAGE)
+def console_variables(spec: GridSpec, layout: AwsLayout) -> Mapping[str, object]:
+    """What the role is told: the machine that serves it, and its key; nothing where there is no console."""
+    machine = console_machine(layout)
+    if machine is None:
+        return {}
+    return {
+        "gridwright_console": machine.name,
+        "gridwright_console_key": {"name": secret_name(spec), "region": str(spec.region)},
+    }
 
 
+_AWS, _NODE = "gridwright.providers.aws", "gridwright.node_programs"
+_LUSTRE = (f"{_NODE}.scratch", f"{_NODE}.lustre_targets")
+_POWER_PARTS = (f"{_NODE}.power", f"{_NODE}.scratch")
+CLAIM = NodeProgram(f"{_AWS}.claim", "the claim of this machine", _LUSTRE)
+DISK_NAMES = NodeProgram(f"{_AWS}.disk_names", "the look for names of volumes", (f"{_AWS}.claim", *_LUSTRE))
+POWER = NodeProgram(f"{_AWS}.power", "what powers nodes on and off", _POWER_PARTS)
+SPOT = NodeProgram(f"{_AWS}.spot", "the look for EC2's notice", _POWER_PARTS)
+ROLL = NodeProgram(
+    f"{_AWS}.roll",
+    "what replaces machines",
+    tuple(f"{_NODE}.{part}" for part in ("drain", "health", "scratch")),
+)
 _CLIENTS = (Role.LOGIN, Role.HEAD, Role.COMPUTE)
 
 
@@ -153,7 +218,9 @@ class MachineFiles:
 def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> MachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
     threads = aws_section(spec).hyperthreads
-    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
+    scheduler = scheduler_kind(spec.scheduler).setup(
+        spec, lambda: machines_of_types(spec, threads=threads), release
+    )
     hosts = aws_hosts(spec, layout)
     known = provided(spec, layout, scheduler)
     playbook = playbook_files(spec, hosts, scheduler, known)
@@ -162,7 +229,7 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
         f"claims/{name}.json": claim_file(spec, layout, machine) for name, machine in first.items()
     }
     if claims:
-        claims["claims/claim.pyz"] = build_zipapp()
+        claims["claims/claim.pyz"] = CLAIM.archive()
     files = {**playbook, **scheduler.files, **claims}
     # What only servers run is not in the bundle of nodes.
     apart = playbook_files(spec, hosts, scheduler, known, NODES) if spec.setup.only_on else playbook
@@ -196,17 +263,16 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
     beside = [inventory_group(name) for name, group in spec.machines.items() if group.replace]
     groups = [*{each.role.group for each in layout.machines if each.replaced} - {MACHINES}, *beside]
     serves = bool(built_lustres(spec))
-    powers, spot = bool(spec.powered_nodes()), spot_program.spot_nodes(spec)
-    roller = roll_program.roller(layout) if scheduler is not None else None
+    powers, spot = bool(spec.powered_nodes()), spot_nodes(spec)
+    rolling = roller(layout) if scheduler is not None else None
     needed = (
-        *((_CLAIM, bool(groups)), (SERVER_ROLE, serves), (_ROLL, roller is not None)),
+        *((_CLAIM, bool(groups)), (SERVER_ROLE, serves), (_ROLL, rolling is not None)),
         (_DISK_NAMES, bool(layout.volumes)),
         *((_POWER, powers), (_SPOT, bool(spot)), (CONSOLE, scheduler is not None)),
     )
-    files = _programs(claim=bool(groups), power=powers, spot=bool(spot))
-    if layout.volumes:
-        files["roles/disk_names/files/disk_names.pyz"] = disk_names_program.build_zipapp()
-    if roller is not None and scheduler is not None:
+    carried = ((CLAIM, groups), (POWER, powers), (SPOT, spot), (DISK_NAMES, layout.volumes))
+    files = {path: text for one, needs in carried if needs for path, text in one.role_files().items()}
+    if rolling is not None and scheduler is not None:
         files |= _roll_files(spec, layout, scheduler)
     if scheduler is not None:
         files |= console_role_files(spec, layout)
@@ -219,10 +285,10 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
         variables={
             "gridwright_claims": [group for group in (*GROUPS, *beside) if group in groups],
             "gridwright_lustre_servers": serves,
-            **({"gridwright_roller": roller.name} if roller else {}),
+            **({"gridwright_roller": rolling.name} if rolling else {}),
             **(console_variables(spec, layout) if scheduler is not None else {}),
             **_pairs(spec, layout),
-            "gridwright_power": power_program.power_configuration(spec) if powers else {},
+            "gridwright_power": power_configuration(spec) if powers else {},
             "gridwright_spot_nodes": spot,
             # The clients that AWS builds for kernels of its images, where the site names no repository.
             "gridwright_aws_packages": True,
@@ -234,34 +300,16 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
 def _pairs(spec: GridSpec, layout: AwsLayout) -> dict[str, object]:
     """What roles are told of clusters, and of the volumes that pairs of servers share."""
     clusters = playbook_clusters(spec, cluster_parts(spec, layout))
-    disks = {"grid": spec.name, "region": spec.region, "disks": disk_names_program.named_disks(layout)}
+    disks = {"grid": spec.name, "region": spec.region, "disks": named_disks(layout)}
     return {
         **({"gridwright_clusters": clusters} if clusters else {}),
         **({"gridwright_disk_names": disks} if layout.volumes else {}),
     }
 
 
-def _programs(*, claim: bool, power: bool, spot: bool) -> dict[str, str | bytes]:
-    """Programs of these roles, and the units that run them."""
-    files: dict[str, str | bytes] = {}
-    if claim:
-        files |= {"roles/claim/files/claim.pyz": build_zipapp(), f"roles/claim/files/{UNIT}": unit_file()}
-    if power:
-        files["roles/power/files/power.pyz"] = power_program.build_zipapp()
-        files[f"roles/power/files/{power_program.UNIT}"] = power_program.unit_file()
-    if spot:
-        files["roles/spot/files/spot.pyz"] = spot_program.build_zipapp()
-        files[f"roles/spot/files/{spot_program.UNIT}"] = spot_program.unit_file()
-    return files
-
-
 def _roll_files(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup) -> dict[str, str | bytes]:
     """The program that replaces machines, with its unit and what it is told."""
-    return {
-        "roles/roll/files/roll.pyz": roll_program.build_zipapp(),
-        f"roles/roll/files/{roll_program.UNIT}": roll_program.unit_file(),
-        "roles/roll/files/roll.json": roll_program.roll_file(spec, layout, scheduler.directory),
-    }
+    return ROLL.role_files() | {"roles/roll/files/roll.json": roll_file(spec, layout, scheduler.directory)}
 
 
 def aws_hosts(spec: GridSpec, layout: AwsLayout) -> Hosts:
@@ -312,3 +360,76 @@ def _slot(machine: Machine) -> dict[str, Any]:
         "targets": [each.as_document() for each in machine.targets],
     }
     return {**known, "powered": True} if machine.powered else known
+
+
+_ORDER = (Role.OSS, Role.MDS, Role.MGS, Role.COMPUTE, Role.MACHINE)
+"""A metadata server stops a whole file system while it is away: the others show first that it goes well."""
+
+
+def roller(layout: AwsLayout) -> Machine | None:
+    """The machine that runs it: the head node, else the login node; None where no group replaces anything."""
+    if not any(each.replaced for each in layout.machines):
+        return None
+    return next(iter((*layout.of_role(Role.HEAD), *layout.of_role(Role.LOGIN))), None)
+
+
+def roll_file(spec: GridSpec, layout: AwsLayout, directory: str) -> str:
+    """What it is told; `directory` is where the scheduler has its configuration, empty for one without."""
+    groups: dict[str, list[Machine]] = {}
+    for machine in sorted(layout.machines, key=lambda each: _ORDER.index(each.role) if each.replaced else -1):
+        if machine.replaced:
+            name = group_name(spec.name, machine.group, str(machine.role), serves=machine.role.serves_lustre)
+            groups.setdefault(name, []).append(machine)
+    limit = layout.aws.drain_limit
+    content = {
+        "schema": 1,
+        "grid": spec.name,
+        "region": spec.region,
+        "table": claims_table(spec),
+        "groups": [
+            {
+                "name": name,
+                "servers": machines[0].role.serves_lustre,
+                "jobs": machines[0].role is Role.COMPUTE,
+                "machines": [each.name for each in machines],
+                "targets": [one.name for each in machines for one in each.targets],
+            }
+            for name, machines in groups.items()
+        ],
+        "slurm_conf": f"{directory}/slurm.conf" if directory else None,
+        "drain_limit_seconds": None if limit is None else limit,
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def power_configuration(spec: GridSpec) -> dict[str, Any]:
+    """What the program reads; its groups are those with powered nodes."""
+    groups = []
+    for name, group in spec.nodes.items():
+        if powered := group.powered_names(name):
+            always_on = [each for each in group.node_names(name) if each not in set(powered)]
+            known = {"name": name, "instance": group.instance, "always_on": always_on, "powered": powered}
+            groups.append(known)
+    return {
+        "schema": SCHEMA,
+        "grid": spec.name,
+        "region": spec.region,
+        "table": claims_table(spec),
+        "groups": groups,
+    }
+
+
+def spot_nodes(spec: GridSpec) -> list[str]:
+    """Nodes that are spot instances."""
+    return [each for name, group in spec.nodes.items() if group.spot for each in group.node_names(name)]
+
+
+def named_disks(layout: AwsLayout) -> dict[str, list[dict[str, str]]]:
+    """Names and tags of the volumes of each server in a pair, by server."""
+    return {
+        each.name: [
+            {"path": one.path, "slot": one.slot, "target": one.name} for one in layout.volumes_of(each.name)
+        ]
+        for each in layout.machines
+        if each.pair
+    }

@@ -22,24 +22,36 @@ from gridwright.catalog import InstanceType, load_catalog
 from gridwright.catalog.attachments import free_attachments
 from gridwright.catalog.hypervisors import xen_types
 from gridwright.errors import Finding, GridwrightError, input_error
+from gridwright.filesystems.capabilities import CloudFindings
 from gridwright.filesystems.site import Site
+from gridwright.model.pricing_provider import PricingProvider
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
-from gridwright.providers.aws.disk_pairs import ROLE, paired_servers
-from gridwright.providers.aws.distribution import DEFAULT, distribution_of_nodes
-from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
+from gridwright.providers.aws.layout import (
+    DEFAULT,
+    ROLE,
+    AwsLayout,
+    Role,
+    aws_layout,
+    distribution_of_nodes,
+    fsx_file_systems,
+    paired_servers,
+)
 from gridwright.providers.aws.machine_files import provided
 from gridwright.providers.aws.names import DISTRIBUTION_TAG
-from gridwright.providers.aws.offered import nearest_types
+from gridwright.providers.aws.rules import nearest_types
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.user_data import boot_file
-from gridwright.providers.boot.known_distributions import known_distributions
+from gridwright.providers.boot.bundle import known_distributions
 from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.machines import machines_of_types
-from gridwright.providers.no_scheduler import lacks_scheduler, nodes_without_jobs, scheduler_not_packaged
+from gridwright.providers.machines import (
+    lacks_scheduler,
+    machines_of_types,
+    nodes_without_jobs,
+    scheduler_not_packaged,
+)
 from gridwright.providers.provider import Provider, Removal
-from gridwright.providers.read_me import markdown
-from gridwright.providers.rendering import Rendering
-from gridwright.schedulers import kind_of
+from gridwright.providers.rendering import Rendering, markdown
+from gridwright.schedulers import scheduler_kind
 from gridwright.setup.distributions import Distribution
 from gridwright.setup.image_playbook import image_playbook_files
 from gridwright.setup.playbook import Hosts
@@ -47,20 +59,18 @@ from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.provider import MetadataService, ProviderSection
+from gridwright.spec.provider import MetadataService, ProviderSection, Purchasing, SharedVolumes
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.together import Refused
 
 if TYPE_CHECKING:
     from gridwright.catalog import Catalog
     from gridwright.filesystems.resources import Cost
-    from gridwright.providers.aws.status_result import AwsStatus
-    from gridwright.providers.aws.stopping_result import AwsStarted, AwsStopped
-    from gridwright.providers.aws.up_result import AwsUp
-    from gridwright.providers.caller import Caller
-    from gridwright.providers.linked import LinkedRepository
+    from gridwright.providers.aws.instances import AwsStatus
+    from gridwright.providers.aws.stopping import AwsStarted, AwsStopped
+    from gridwright.providers.aws.up import AwsUp
     from gridwright.providers.machines import HostMachine
-    from gridwright.providers.preflight import Preflight
+    from gridwright.providers.provider import Caller, LinkedRepository, Preflight
     from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.linked import LinkedDirectory
@@ -237,7 +247,9 @@ def image_build(spec: GridSpec, release: str | None) -> Rendering:
         remedy = "write distribution beside it, such as rocky-9; gridwright help setup lists them"
         raise GridwrightError(problem_at(spec, ("aws", "images", "compute"), what, remedy))
     threads = layout.aws.hyperthreads
-    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec, threads=threads), release)
+    scheduler = scheduler_kind(spec.scheduler).setup(
+        spec, lambda: machines_of_types(spec, threads=threads), release
+    )
     playbook: dict[str, str | bytes] = {
         **image_playbook_files(spec, scheduler, provided(spec, layout)),
         **{f"boot/{name}": boot_file(name) for name in _PROGRAMS},
@@ -359,7 +371,9 @@ def _warning(name: str, text: str, remedy: str) -> Finding:
 
 def _of_kinds(spec: GridSpec) -> Iterator[Finding]:
     for name, each in spec.filesystems.items():
-        yield from FILESYSTEMS.get(each.type).cloud_findings(name, each, spec)
+        kind = FILESYSTEMS.get(each.type)
+        if isinstance(kind, CloudFindings):
+            yield from kind.cloud_findings(name, each, spec)
 
 
 def _key_not_used(spec: GridSpec) -> Iterator[Finding]:
@@ -470,6 +484,94 @@ _CHECKS: tuple[Callable[[GridSpec], Iterator[Finding]], ...] = (
 )
 
 
+def _settings_of_pairs(spec: GridSpec) -> Mapping[str, Any] | None:
+    """Nodes are members of a cluster, so that none is replaced by itself, or comes."""
+    changes = any(group.min is not None for group in spec.nodes.values())
+    return None if changes else {"replace_nodes": False}
+
+
+class AwsPricing(PricingProvider):
+    """See PricingProvider."""
+
+    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
+        """Login and head node, root volumes, the way out, the load balancer of the console."""
+        from gridwright.providers.aws.costs import costs_beside
+
+        return costs_beside(spec, catalog)
+
+    def costs_of(
+        self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
+    ) -> tuple[Cost, ...]:
+        """See PricingProvider."""
+        from gridwright.providers.aws.costs import costs_of
+
+        return costs_of(spec, catalog, machines)
+
+    def report_not_offered(self, site: Site) -> None:
+        """See PricingProvider."""
+        from gridwright.providers.aws.layout import room_problems
+        from gridwright.providers.aws.rules import report_not_offered
+
+        report_not_offered(site)
+        for each in room_problems(site.spec):
+            site.report(tuple(str(each.field).split(".")), each.what, each.remedy or "")
+
+    def report_too_many_volumes(self, site: Site) -> None:
+        """See PricingProvider."""
+        report_too_many_volumes(site)
+        report_not_shared(site)
+
+
+class AwsImages:
+    """See ImageBuilds."""
+
+    def render(self, spec: GridSpec, release: str | None) -> Rendering:
+        """A template of Packer with the playbook that it runs."""
+        return image_build(spec, release)
+
+    def renew(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> AwsUp:
+        """The same, with what names of images stand for today."""
+        from gridwright.providers.aws.up import up
+
+        return up(spec, caller, replace, new_images=True)
+
+
+class AwsPausing:
+    """See Pausing."""
+
+    def stop(self, spec: GridSpec, caller: Caller) -> AwsStopped:
+        """Stop every machine; what holds data stays."""
+        from gridwright.providers.aws.stopping import stop
+
+        return stop(spec, caller)
+
+    def is_stopped(self, spec: GridSpec) -> bool:
+        """Whether its stack says so."""
+        from gridwright.providers.aws.stopping import deployed, is_stopped
+        from gridwright.providers.provider import Caller
+
+        return is_stopped(deployed(spec, Caller()).grid)
+
+    def start(self, spec: GridSpec, caller: Caller) -> AwsStarted:
+        """Start them again, as they were deployed."""
+        from gridwright.providers.aws.stopping import start
+
+        return start(spec, caller)
+
+
+class FsxRepositories:
+    """Repositories that FSx for Lustre carries."""
+
+    def linked_repository(
+        self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
+    ) -> LinkedRepository:
+        """One of FSx for Lustre."""
+        from gridwright.providers.aws.data_repository.linked import FsxRepository
+        from gridwright.providers.aws.session import Cloud
+
+        return FsxRepository(spec, directory, Cloud(spec.region or ""), store, caller)
+
+
 class AwsProvider(Provider):
     """See Provider."""
 
@@ -485,24 +587,19 @@ class AwsProvider(Provider):
     """EC2 User Guide, instance metadata. EC2 Instance Connect looks up keys there when somebody logs in."""
     is_cloud = True
     has_machines = True
-    needs_region = True
     powers_nodes = True
-    buys_capacity = True
-    shares_volumes = True
-    shared_volume_types = ("io2",)
-    """Those of EBS Multi-Attach (Amazon EBS User Guide); io1 costs as much, and has no NVMe reservations."""
-    planned_volumes = ("gp3", "gp2", "st1")
-    """Of disks of one machine. io2 is left out: at the sizes that plans try, gp3 has the same throughput for
-    less."""
-
-    def settings_of_pairs(self, spec: GridSpec) -> Mapping[str, Any] | None:
-        """See ProviderKind. Nodes are members of a cluster, so that none is replaced by itself, or comes."""
-        changes = any(group.min is not None for group in spec.nodes.values())
-        return None if changes else {"replace_nodes": False}
+    # io2 is no volume of one machine: at the sizes that plans try, gp3 has the same throughput for less.
+    market = Purchasing(needs_region=True, buys_capacity=True, planned_volumes=("gp3", "gp2", "st1"))
+    # Those of EBS Multi-Attach (Amazon EBS User Guide); io1 costs as much, and has no NVMe reservations.
+    shared_volumes = SharedVolumes(types=("io2",), settings=_settings_of_pairs)
+    pricing = AwsPricing()
+    images = AwsImages()
+    pausing = AwsPausing()
+    links = FsxRepositories()
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""
-        from gridwright.providers.aws.crosscheck import aws_problems
+        from gridwright.providers.aws.rules import aws_problems
 
         return aws_problems(data)
 
@@ -523,77 +620,11 @@ class AwsProvider(Provider):
 
         return Rendering(*aws_files(spec, release))
 
-    def render_image(self, spec: GridSpec, release: str | None) -> Rendering:
-        """A template of Packer with the playbook that it runs."""
-        return image_build(spec, release)
-
-    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
-        """Login and head node, root volumes, the way out, the load balancer of the console."""
-        from gridwright.providers.aws.costs import costs_beside
-
-        return costs_beside(spec, catalog)
-
-    def costs_of(
-        self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
-    ) -> tuple[Cost, ...]:
-        """See PricingProvider."""
-        from gridwright.providers.aws.costs import costs_of
-
-        return costs_of(spec, catalog, machines)
-
-    def report_not_offered(self, site: Site) -> None:
-        """See PricingProvider."""
-        from gridwright.providers.aws.layout import room_problems
-        from gridwright.providers.aws.offered import report_not_offered
-
-        report_not_offered(site)
-        for each in room_problems(site.spec):
-            site.report(tuple(str(each.field).split(".")), each.what, each.remedy or "")
-
-    def report_too_many_volumes(self, site: Site) -> None:
-        """See PricingProvider."""
-        report_too_many_volumes(site)
-        report_not_shared(site)
-
-    def linked_repository(
-        self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
-    ) -> LinkedRepository:
-        """One of FSx for Lustre."""
-        from gridwright.providers.aws.data_repository.linked import FsxRepository
-        from gridwright.providers.aws.session import Cloud
-
-        return FsxRepository(spec, directory, Cloud(spec.region or ""), store, caller)
-
     def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> AwsUp:
         """Make the grid, or change it."""
         from gridwright.providers.aws.up import up
 
         return up(spec, caller, replace)
-
-    def renew(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> AwsUp:
-        """The same, with what names of images stand for today."""
-        from gridwright.providers.aws.up import up
-
-        return up(spec, caller, replace, new_images=True)
-
-    def stop(self, spec: GridSpec, caller: Caller) -> AwsStopped:
-        """Stop every machine; what holds data stays."""
-        from gridwright.providers.aws.stopping import stop
-
-        return stop(spec, caller)
-
-    def is_stopped(self, spec: GridSpec) -> bool:
-        """Whether its stack says so."""
-        from gridwright.providers.aws.stopping import deployed, is_stopped
-        from gridwright.providers.caller import Caller
-
-        return is_stopped(deployed(spec, Caller()).grid)
-
-    def start(self, spec: GridSpec, caller: Caller) -> AwsStarted:
-        """Start them again, as they were deployed."""
-        from gridwright.providers.aws.stopping import start
-
-        return start(spec, caller)
 
     def preflight(self, spec: GridSpec) -> Preflight:
         """What AWS itself would refuse."""

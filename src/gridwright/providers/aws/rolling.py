@@ -8,22 +8,25 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.aws.changes import ResourceChange
-from gridwright.providers.aws.instances import rows
+from gridwright.providers.aws.instances import GroupRoll, claims, instances, rows
 from gridwright.providers.aws.launching import template_id
-from gridwright.providers.aws.layout import AwsLayout, Machine
-from gridwright.providers.aws.names import GRID_TAG, group_name
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role
+from gridwright.providers.aws.machine_files import roller
+from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, SLOT_TAG, TARGET_TAG, claims_table, group_name
 from gridwright.providers.aws.roll.aws import ROW, is_outdated
 from gridwright.providers.aws.roll.deciding import STEPS
-from gridwright.providers.aws.roll_program import roller
-from gridwright.providers.aws.session import Cloud
-from gridwright.providers.aws.status_result import GroupRoll
-from gridwright.providers.caller import Caller
+from gridwright.providers.aws.session import Cloud, CloudError
+from gridwright.providers.aws.stacks import of_grid, tags_of
+from gridwright.providers.aws.user_data import RESTARTING, BootReport, boot_reports, forget_gone, part_of
+from gridwright.providers.boot.bundle import LOGS, Part
+from gridwright.providers.provider import Caller
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 
 FIRST_POLL_S, POLL_S = 0.5, 15.0
@@ -222,3 +225,248 @@ class MachinesReplaced:
             where=f"grid {self.spec.name}, AWS, {self.cloud.region}",
             remedy="look there: journalctl -u gridwright-roll; machines work on as they are",
         )
+
+
+# Resources that hold data and are in no stack any more: kept when a file system was replaced, and billed.
+
+KEPT_TAG = "gridwright:kept-of"
+"""The tag of what was replaced and is kept: the name of its file system."""
+_VOLUME = "vol-"
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A resource that holds data and is in no stack any more."""
+
+    id: str
+    filesystem: str
+    size: str
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        kind = "volume" if self.id.startswith(_VOLUME) else "FSx file system"
+        return f"{kind} {self.id} of {self.size}, the former {self.filesystem}"
+
+
+def retired(cloud: Cloud, spec: GridSpec, in_stack: Collection[str]) -> list[Retired]:
+    """All of a grid: what holds data, and is not among the resources of its storage stack."""
+    found = []
+    for volume in _volumes(cloud, spec):
+        tags = tags_of(volume)
+        # Root volumes go with their machines, and have no target.
+        if volume["VolumeId"] not in in_stack and (KEPT_TAG in tags or TARGET_TAG in tags):
+            found.append(Retired(volume["VolumeId"], _filesystem(spec, tags), f"{volume['Size']} GiB"))
+    for system in _systems(cloud, spec):
+        if system["FileSystemId"] not in in_stack:
+            size = f"{system['StorageCapacity']} GiB"
+            found.append(Retired(system["FileSystemId"], _filesystem(spec, tags_of(system)), size))
+    return found
+
+
+def _filesystem(spec: GridSpec, tags: Mapping[str, str]) -> str:
+    """The file system that something was made for, by the mark that it has, or else by its own tags."""
+    slot = tags.get(SLOT_TAG, "").rpartition("-")[0]
+    return tags.get(KEPT_TAG) or slot or tags.get("Name", "").removeprefix(f"{spec.name} ")
+
+
+def mark(cloud: Cloud, spec: GridSpec, in_stack: Collection[str]) -> int:
+    """Mark what holds data and is in no stack, and forget the claims of its servers; how many are new.
+
+    Volumes lose the tags that a server finds its own by: a new server must not take the old ones.
+    """
+    slots: set[str] = set()
+    count = 0
+    for volume in _volumes(cloud, spec):
+        tags = tags_of(volume)
+        if volume["VolumeId"] in in_stack or KEPT_TAG in tags or TARGET_TAG not in tags:
+            continue
+        slot = tags.get(SLOT_TAG, "")
+        slots.add(slot)
+        chosen = [{"Key": KEPT_TAG, "Value": _filesystem(spec, tags)}]
+        cloud.call("ec2", "create_tags", Resources=[volume["VolumeId"]], Tags=chosen)
+        lost = [{"Key": SLOT_TAG}, {"Key": TARGET_TAG}]
+        cloud.call("ec2", "delete_tags", Resources=[volume["VolumeId"]], Tags=lost)
+        count += 1
+    for system in _systems(cloud, spec):
+        tags = tags_of(system)
+        if system["FileSystemId"] in in_stack or KEPT_TAG in tags:
+            continue
+        chosen = [{"Key": KEPT_TAG, "Value": _filesystem(spec, tags)}]
+        cloud.call("fsx", "tag_resource", ResourceARN=system["ResourceARN"], Tags=chosen)
+        count += 1
+    forget(cloud, spec, slots - {""})
+    return count
+
+
+def forget(cloud: Cloud, spec: GridSpec, slots: Iterable[str]) -> None:
+    """Remove the claims of machines whose volumes are not theirs any more."""
+    for slot in sorted(slots):
+        try:
+            cloud.call("dynamodb", "delete_item", TableName=claims_table(spec), Key={"slot": {"S": slot}})
+        except CloudError as error:
+            if error.code != "ResourceNotFoundException":
+                raise
+
+
+def _volumes(cloud: Cloud, spec: GridSpec) -> Iterator[Mapping[str, Any]]:
+    return cloud.listed("ec2", "describe_volumes", "Volumes", Filters=of_grid(spec.name))
+
+
+def _systems(cloud: Cloud, spec: GridSpec) -> Iterator[Mapping[str, Any]]:
+    for each in cloud.listed("fsx", "describe_file_systems", "FileSystems"):
+        if tags_of(each).get(GRID_TAG) == spec.name and each.get("Lifecycle") != "DELETING":
+            yield each
+
+
+def delete(cloud: Cloud, which: Retired) -> None:
+    """Delete one for good, with its data."""
+    if which.id.startswith(_VOLUME):
+        cloud.call("ec2", "delete_volume", VolumeId=which.id)
+    else:
+        cloud.call("fsx", "delete_file_system", FileSystemId=which.id)
+
+
+# Waits until every machine of a grid has set itself up with what is there for it now.
+
+REPORT_POLL_S = 5.0
+QUIET_S = 3600.0
+"""So long nothing may be heard of any machine: each tells every ten minutes that it goes on."""
+FAILED_TRIES = 3
+"""After so many tries a machine counts as failed, though it goes on: what passes by itself has passed."""
+_STOPPED = ("stopping", "stopped")
+
+
+@dataclass
+class MachinesReady:
+    """Which machines are ready, and what was said of them."""
+
+    cloud: Cloud
+    caller: Caller
+    spec: GridSpec
+    layout: AwsLayout
+    bundles: Mapping[Part, str]
+    """Key of the bundle of each part."""
+    bucket: str
+    _said: set[tuple[str, str, int, str]] = field(default_factory=set)
+    _at: dict[str, str] = field(default_factory=dict)
+    """When each was last heard of."""
+
+    def wait(self) -> None:
+        """Return when all are; tell of each as it goes on. Raises GridwrightError where some are not.
+
+        The others are as they should be then, and those go on trying.
+        """
+        heard, pause = time.monotonic(), FIRST_POLL_S
+        while True:
+            there, told = instances(self.cloud, self.spec), rows(self.cloud, self.spec)
+            reports = boot_reports(told)
+            current = {name: self._current(each, reports.get(name)) for name, each in there.items()}
+            if self._tell(current.values()):
+                heard, pause = time.monotonic(), FIRST_POLL_S
+            # One that somebody stopped sets itself up when it is started again.
+            open_ = {
+                name: each
+                for name, each in current.items()
+                if (each is None or each.state != "done") and there[name]["State"]["Name"] not in _STOPPED
+            }
+            if any(_has_failed(each) for each in open_.values()) and roller(self.layout):
+                # What is to be replaced is mended by that, and not by its next try.
+                leaving = outdated_instances(self.cloud, self.spec)
+                open_ = {n: each for n, each in open_.items() if n not in leaving or not _has_failed(each)}
+            waiting = [name for name, each in open_.items() if not _has_failed(each)]
+            lacking = len(self.layout.always_on) - len(there.keys() - self._powered(told))
+            quiet = time.monotonic() - heard > QUIET_S
+            if quiet or (not waiting and lacking <= 0):
+                forget_gone(self.cloud, self.spec, reports, there)
+                if open_ or lacking > 0:
+                    raise self._unready(open_, max(lacking, 0))
+                return
+            self._pause(pause, len(waiting) + max(lacking, 0))
+            pause = min(2 * pause, REPORT_POLL_S)
+
+    def _powered(self, told: Iterable[Mapping[str, Any]]) -> set[str | None]:
+        """Instances that are nodes which the scheduler has on just now: more than are waited for."""
+        claimed = claims(told)
+        names = (each.name for each in self.layout.machines if each.powered)
+        return {claimed[name].owner for name in names if name in claimed}
+
+    def _current(self, instance: Mapping[str, Any], report: BootReport | None) -> BootReport | None:
+        """What it told since it started of the bundle that is there for it now; nothing else counts."""
+        if report is None or not report.is_of_this_start(instance):
+            return None
+        role = Role(tags_of(instance).get(ROLE_TAG, Role.COMPUTE))
+        return report if report.bundle == self.bundles[part_of(role)] else None
+
+    def _tell(self, reports: Any) -> bool:  # noqa: ANN401 - a view of the values of a dictionary
+        """Say what is new; whether anything was heard."""
+        new = False
+        for each in reports:
+            if each is None:
+                continue
+            new |= self._at.get(each.instance) != each.at
+            self._at[each.instance] = each.at
+            restarts = each.reason if each.reason.startswith(RESTARTING) else ""
+            if (told := (each.instance, each.state, each.tries, restarts)) in self._said:
+                continue
+            self._said.add(told)
+            new = True
+            if each.state == "done":
+                self.caller.say(f"{each.name}: is set up")
+            elif restarts:
+                self.caller.say(f"{each.name or each.instance}: {each.reason}")
+            elif each.state == "failed":
+                self.caller.say(f"{each.name or each.instance}: try {each.tries} failed: {each.reason}")
+        return new
+
+    def _pause(self, seconds: float, waiting: int) -> None:
+        if self.caller.stop.wait(seconds):
+            self.caller.say(
+                f"{waiting} machines go on setting themselves up; gridwright status shows how far they are, "
+                "and gridwright up waits for them"
+            )
+            self.caller.go_on()
+
+    def _unready(self, open_: Mapping[str, BootReport | None], lacking: int) -> GridwrightError:
+        """The error that names them; the end of the first one's log is said before."""
+        failed = [each for each in open_.values() if each is not None and each.state == "failed"]
+        silent = [name for name, each in open_.items() if each is None or each.state != "failed"]
+        for line in self._last_lines(failed, silent):
+            self.caller.say(line)
+        parts = [
+            *(f"{each.name or each.instance}: {each.reason}" for each in failed[:3]),
+            *([f"{len(failed) - 3} more failed"] if len(failed) > 3 else []),
+            *(
+                [f"{fold_hosts(sorted(silent)[:8])} told nothing for {QUIET_S / 60:.0f} min"]
+                if silent
+                else []
+            ),
+            *([f"{lacking} are not there yet"] if lacking else []),
+        ]
+        count = len(open_) + lacking
+        logs = f"; their logs are below s3://{self.bucket}/{LOGS}" if failed else ""
+        return environment_error(
+            f"{count} of {len(self.layout.machines)} machines are not set up: {'; '.join(parts)}",
+            where=f"grid {self.spec.name}, AWS, {self.cloud.region}",
+            remedy=f"mend what the log says and run gridwright up again: they go on trying, and the other "
+            f"machines stay as they are{logs}",
+        )
+
+    def _last_lines(self, failed: list[BootReport], silent: list[str]) -> Iterator[str]:
+        if failed:
+            who = failed[0].name or failed[0].instance
+            yield from (f"{who} | {line}" for line in failed[0].log.splitlines())
+        elif silent:
+            yield from (f"{silent[0]} console | {line}" for line in self._console(silent[0]))
+
+    def _console(self, instance: str) -> list[str]:
+        """The end of a machine's console: all that there is of one that reaches nothing."""
+        try:
+            found = self.cloud.call("ec2", "get_console_output", InstanceId=instance)
+        except CloudError:
+            return []
+        return str(found.get("Output") or "").splitlines()[-20:]
+
+
+def _has_failed(report: BootReport | None) -> bool:
+    return report is not None and report.state == "failed" and report.tries >= FAILED_TRIES

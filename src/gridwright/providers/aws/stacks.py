@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gridwright.errors import environment_error
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.providers.aws.names import GRID_TAG
 from gridwright.providers.aws.session import Cloud, CloudError, reason_remedy, request_token
-from gridwright.providers.aws.stack_failures import NEVER_MADE, UNFINISHED, failure_of
-from gridwright.providers.caller import Caller
+from gridwright.providers.provider import Caller
+
+# What to do about a stack that did not come to where it should.
+
+NEVER_MADE = "REVIEW_IN_PROGRESS"
+"""State of a stack that was proposed, and never made."""
+UNFINISHED = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", NEVER_MADE})
+"""States of a stack whose creation came to nothing: it can only be deleted."""
+
+
+def failure_of(name: str, state: str, reason: str, region: str) -> GridwrightError:
+    """The error of a stack that did not come to where it should, with what to do from its state."""
+    because = reason or "AWS names no resource that failed"
+    return environment_error(
+        f"stack {name} is in {state}: {because}",
+        where=f"AWS, {region}",
+        remedy="; ".join(filter(None, (reason_remedy(reason), state_remedy(name, state)))),
+    )
+
+
+def state_remedy(name: str, state: str) -> str:
+    """What to do about a stack that is in a state which is not whole."""
+    if state in UNFINISHED:
+        return "then run gridwright down, which removes what is left of the stack, and gridwright up again"
+    if state == "UPDATE_ROLLBACK_FAILED":
+        return (
+            "mend what the reason names, run aws cloudformation continue-update-rollback --stack-name "
+            f"{name}, then gridwright up again"
+        )
+    if state == "DELETE_FAILED":
+        return "mend what the reason names, then run gridwright down again"
+    if state.endswith("_IN_PROGRESS"):
+        return "wait for its end: gridwright up and down do"
+    return "the stack is as it was before; mend what the reason names, then run the same command again"
+
 
 POLL_S = 5.0
 LONGEST_WAIT_S = 4 * 3600.0
@@ -382,3 +418,76 @@ def _parameters(parameters: Mapping[str, str]) -> list[dict[str, str]]:
 
 def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": name, "Value": value} for name, value in tags.items()]
+
+
+# What is in the site bucket: bundles and large templates, put there once and emptied by `down`.
+
+_MOST_DELETED = 1000
+"""Objects of one request (DeleteObjects API reference)."""
+
+
+def put_once(cloud: Cloud, bucket: str, key: str, content: bytes) -> bool:
+    """Put an object whose key names its content; False where it is there already."""
+    try:
+        cloud.call("s3", "head_object", Bucket=bucket, Key=key)
+    except CloudError as error:
+        if error.code not in ("404", "NoSuchKey", "NotFound"):
+            raise
+    else:
+        return False
+    cloud.call("s3", "put_object", Bucket=bucket, Key=key, Body=content, ChecksumAlgorithm="SHA256")
+    return True
+
+
+def put_changed(cloud: Cloud, bucket: str, key: str, content: bytes) -> bool:
+    """Put an object whose content changes; False where it is as it should be."""
+    try:
+        if cloud.call("s3", "get_object", Bucket=bucket, Key=key)["Body"].read() == content:
+            return False
+    except CloudError as error:
+        if error.code not in ("404", "NoSuchKey", "NotFound"):
+            raise
+    cloud.call("s3", "put_object", Bucket=bucket, Key=key, Body=content, ChecksumAlgorithm="SHA256")
+    return True
+
+
+def text_of(template: Mapping[str, Any]) -> str:
+    """A template as short as it can be written: requests carry only small ones."""
+    return json.dumps(template, separators=(",", ":"))
+
+
+def body_of(cloud: Cloud, bucket: str | None, template: Mapping[str, Any]) -> Body:
+    """A template as a request takes it; a large one is put into the bucket first."""
+    text = text_of(template)
+    content = text.encode()
+    if len(content) <= LONGEST_BODY or bucket is None:
+        return Body(text)
+    key = f"templates/{hashlib.sha256(content).hexdigest()}.json"
+    put_once(cloud, bucket, key, content)
+    suffix = "amazonaws.com.cn" if cloud.region.startswith("cn-") else "amazonaws.com"
+    return Body(text, f"https://{bucket}.s3.{cloud.region}.{suffix}/{key}")
+
+
+def empty(cloud: Cloud, bucket: str) -> int:
+    """Remove all objects of a bucket with all their versions; how many there were."""
+    found: list[dict[str, str]] = []
+    for key in ("Versions", "DeleteMarkers"):
+        for each in cloud.listed("s3", "list_object_versions", key, Bucket=bucket):
+            found.append({"Key": each["Key"], "VersionId": each["VersionId"]})
+    for start in range(0, len(found), _MOST_DELETED):
+        part = found[start : start + _MOST_DELETED]
+        cloud.call("s3", "delete_objects", Bucket=bucket, Delete={"Objects": part, "Quiet": True})
+    return len(found)
+
+
+# Tags as AWS gives and takes them.
+
+
+def of_grid(grid: str) -> list[dict[str, Any]]:
+    """The filter of EC2 for what carries the tag of a grid."""
+    return [{"Name": f"tag:{GRID_TAG}", "Values": [grid]}]
+
+
+def tags_of(resource: Mapping[str, Any]) -> dict[str, str]:
+    """The tags of a resource by name; some services call them TagSet."""
+    return {each["Key"]: each["Value"] for each in resource.get("Tags") or resource.get("TagSet") or ()}

@@ -5,31 +5,32 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping
 
-from gridwright.providers.aws import retired
-from gridwright.providers.aws.bill import bill, least_usd_per_hour, stopped_bill
-from gridwright.providers.aws.boot_reports import boot_reports
-from gridwright.providers.aws.cost_lines import total
-from gridwright.providers.aws.deployed_spec import deployed_spec
-from gridwright.providers.aws.instances import claims, instances, machines, rows
-from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_systems
-from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
-from gridwright.providers.aws.pinned_images import deployed_images
-from gridwright.providers.aws.roll_program import roller
-from gridwright.providers.aws.rolling import group_rolls
-from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.session import Cloud, reason_remedy
-from gridwright.providers.aws.stack_failures import state_remedy
-from gridwright.providers.aws.stacks import Stack, Stacks
-from gridwright.providers.aws.status_result import (
+from gridwright.providers.aws import rolling
+from gridwright.providers.aws.changes import bill, deployed_spec, least_usd_per_hour, stopped_bill
+from gridwright.providers.aws.costs import total
+from gridwright.providers.aws.images import deployed_images
+from gridwright.providers.aws.instances import (
     AwsStatus,
     Claim,
     FileSystemStatus,
     MachineStatus,
     StackStatus,
     Standing,
+    claims,
+    instances,
+    machines,
+    rows,
 )
+from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_systems
+from gridwright.providers.aws.machine_files import roller
+from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
+from gridwright.providers.aws.rolling import group_rolls
+from gridwright.providers.aws.section import Aws
+from gridwright.providers.aws.session import Cloud, reason_remedy
+from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
 from gridwright.providers.aws.stopping import is_stopped
-from gridwright.providers.caller import Caller
+from gridwright.providers.aws.user_data import boot_reports
+from gridwright.providers.provider import Caller
 from gridwright.spec.model import GridSpec
 
 _WELL = "AVAILABLE"
@@ -43,7 +44,7 @@ def status(spec: GridSpec) -> AwsStatus:
     stacks = Stacks(cloud, Caller())
     storage, grid = stacks.find(storage_stack(spec)), stacks.find(grid_stack(spec))
     resources = stacks.resources(storage) if storage is not None else {}
-    kept = tuple(each.text for each in retired.retired(cloud, spec, resources.values()))
+    kept = tuple(each.text for each in rolling.retired(cloud, spec, resources.values()))
     seen = tuple(
         _stack(stacks, name, stack)
         for name, stack in ((storage_stack(spec), storage), (grid_stack(spec), grid))

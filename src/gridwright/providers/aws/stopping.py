@@ -2,37 +2,248 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.providers.aws.bill import bill, least_usd_per_hour, stopped_bill
-from gridwright.providers.aws.deployed_spec import deployed_spec
+from gridwright.errors import GridwrightError, Problem, environment_error, input_error
+from gridwright.providers.aws.changes import bill, deployed_spec, least_usd_per_hour, stopped_bill
+from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values, total
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.head import is_here
-from gridwright.providers.aws.instances import instances
-from gridwright.providers.aws.launching import machine_id
+from gridwright.providers.aws.instances import claims, instances, rows
+from gridwright.providers.aws.launching import ALL, NONE, PARAMETER, SERVERS, machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
-from gridwright.providers.aws.machines_ready import MachinesReady
 from gridwright.providers.aws.names import ROLE_TAG, grid_stack, storage_stack
-from gridwright.providers.aws.running import ALL, NONE, PARAMETER, SERVERS
-from gridwright.providers.aws.scale_in import unprotect
+from gridwright.providers.aws.rolling import MachinesReady
 from gridwright.providers.aws.session import Cloud
-from gridwright.providers.aws.site_bucket import SITE_BUCKET
-from gridwright.providers.aws.stack_failures import failure_of
-from gridwright.providers.aws.stacks import Stack, Stacks
-from gridwright.providers.aws.stopping_result import AwsStarted, AwsStopped
-from gridwright.providers.aws.tagged import tags_of
+from gridwright.providers.aws.stacks import Stack, Stacks, failure_of, tags_of
+from gridwright.providers.aws.storage_template import SITE_BUCKET
 from gridwright.providers.aws.user_data import part_of
 from gridwright.providers.boot.bundle import Part, pointer
-from gridwright.providers.caller import Caller
+from gridwright.providers.provider import Caller
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE
 
+# Nodes that leave a grid whose spec names fewer: those whose names go, and no others.
+#
+# Auto Scaling chooses by itself which machines of a group that shrinks end. So those that stay are protected
+# from that while the group is made smaller, and what leaves is gone before its interface is removed.
+
+AT_ONCE = 50
+"""Instances of one call (Amazon EC2 Auto Scaling API Reference, SetInstanceProtection)."""
+LONGEST_S = 1800.0
 POLL_S = 5.0
+
+
+def scaled_in_nodes(deployed: AwsLayout, desired: AwsLayout) -> dict[str, tuple[Machine, ...]]:
+    """Nodes of the grid as it is deployed that the spec has no more, by group."""
+    stay = {each.name for each in desired.machines}
+    gone = [each for each in deployed.of_role(Role.COMPUTE) if each.name not in stay]
+    return {name: tuple(found) for name, found in itertools.groupby(gone, lambda each: each.group)}
+
+
+def unnamed(
+    spec: GridSpec, gone: Mapping[str, Sequence[Machine]], replace: Collection[str]
+) -> Iterator[Problem]:
+    """Nodes that would go with the jobs on them, unless --replace names their group."""
+    for group, machines in gone.items():
+        if group in replace:
+            continue
+        nodes = fold_hosts([each.name for each in machines])
+        drain = f"scontrol update NodeName={nodes} State=DRAIN Reason=leaves"
+        yield problem_at(
+            spec,
+            ("nodes", group, "count") if group in spec.nodes else ("nodes",),
+            f"{nodes} would go, with the jobs on them and what lies on their disks",
+            f"drain them first, on the head node: {drain}; when sinfo says drained, run gridwright up with "
+            f"--replace {group}; or write it as it was",
+        )
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """Groups that become smaller: `deployed` is the grid as it is, `physical` the resources of its stack."""
+
+    cloud: Cloud
+    caller: Caller
+    spec: GridSpec
+    deployed: AwsLayout
+    wanted: AwsLayout
+    physical: Mapping[str, str]
+
+    def let_go(self) -> None:
+        """End machines whose names go, of groups that others stay in. Raises GridwrightError."""
+        sizes = {title: len(machines) for title, machines in groups_of(self.wanted).items()}
+        stay = {each.name for each in self.wanted.machines}
+        for title, machines in groups_of(self.deployed).items():
+            gone = [each.name for each in machines if each.name not in stay]
+            if gone and title in sizes and title in self.physical:
+                kept = {each.name for each in machines} - {*gone}
+                self._shrink(self.physical[title], sizes[title], gone, kept)
+
+    def _shrink(self, group: str, size: int, gone: list[str], stay: Collection[str]) -> None:
+        owners = {name: each.owner for name, each in claims(rows(self.cloud, self.spec)).items()}
+        kept = {owner for name, owner in owners.items() if name in stay and owner}
+        self._protect(group, kept)
+        try:
+            found = self._described(group)
+            self.cloud.call(
+                "autoscaling",
+                "update_auto_scaling_group",
+                AutoScalingGroupName=group,
+                MinSize=min(found["MinSize"], size),
+                DesiredCapacity=min(found["DesiredCapacity"], size),
+                MaxSize=size,
+            )
+            self.caller.say(f"{fold_hosts(gone)}: ending")
+            self._until_gone(gone, {owners[name] for name in gone if owners.get(name)})
+        finally:
+            unprotect(self.cloud, group)
+
+    def _protect(self, group: str, kept: Collection[str]) -> None:
+        there = {each["InstanceId"] for each in self._described(group)["Instances"]}
+        _set_protection(self.cloud, group, sorted(there & {*kept}), protected=True)
+
+    def _described(self, group: str) -> dict[str, Any]:
+        (found,) = self.cloud.call(
+            "autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group]
+        )["AutoScalingGroups"]
+        return dict(found)
+
+    def _until_gone(self, names: list[str], owners: Collection[str | None]) -> None:
+        deadline = time.monotonic() + LONGEST_S
+        while owners & instances(self.cloud, self.spec).keys():
+            if time.monotonic() > deadline:
+                raise environment_error(
+                    f"{fold_hosts(names)}: still not ended after {LONGEST_S / 60:.0f} min",
+                    where=f"grid {self.spec.name}, AWS, {self.cloud.region}",
+                    remedy="look at them in the console; run the same command again to go on",
+                )
+            if self.caller.stop.wait(POLL_S):
+                self.caller.say("AWS goes on; gridwright up goes on from there")
+                self.caller.go_on()
+
+
+def unprotect(cloud: Cloud, group: str) -> None:
+    """Let a group end any of its machines again, as `stop` and a replacement have it."""
+    (found,) = cloud.call("autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group])[
+        "AutoScalingGroups"
+    ]
+    kept = [each["InstanceId"] for each in found["Instances"] if each.get("ProtectedFromScaleIn")]
+    _set_protection(cloud, group, kept, protected=False)
+
+
+def _set_protection(cloud: Cloud, group: str, found: Sequence[str], *, protected: bool) -> None:
+    for start in range(0, len(found), AT_ONCE):
+        cloud.call(
+            "autoscaling",
+            "set_instance_protection",
+            AutoScalingGroupName=group,
+            InstanceIds=list(found[start : start + AT_ONCE]),
+            ProtectedFromScaleIn=protected,
+        )
+
+
+# What `stop` and `start` of a grid on AWS did, and what that saves; nothing here calls AWS.
+
+
+@dataclass(frozen=True, slots=True)
+class AwsStopped:
+    """What `stop` did."""
+
+    grid: str
+    region: str
+    changed: bool
+    """Whether anything ran before."""
+    machines: int
+    costs_before: tuple[CostLine, ...]
+    costs: tuple[CostLine, ...]
+    """Of what stays, and is billed."""
+    emptied: tuple[str, ...]
+    """File systems on disks of nodes, and machines that are replaced: they are empty after the next start."""
+    file: str = ""
+    least_before: float | None = None
+    """What it cost with the nodes alone that are always on; None where all are."""
+
+    @property
+    def saved_usd_per_hour(self) -> float | None:
+        """What each hour saves; None where a price is missing. Nodes without a job would be off anyway."""
+        before = total(self.costs_before) if self.least_before is None else self.least_before
+        now = total(self.costs)
+        return None if before is None or now is None else before - now
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {
+            "grid": self.grid,
+            "region": self.region,
+            "changed": self.changed,
+            "machines": self.machines,
+            "costs": bill_values(self.costs),
+            "saved_usd_per_hour": self.saved_usd_per_hour,
+            "emptied": list(self.emptied),
+        }
+
+    def text(self) -> str:
+        """What was done, what it saves, and how to go on."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.changed:
+            yield f"grid {self.grid} is stopped: none of its {self.machines} machines runs"
+        else:
+            yield f"grid {self.grid} was stopped already"
+        yield from bill_lines(self.costs, "What stays costs")
+        if self.saved_usd_per_hour is not None:
+            least = "" if self.least_before is None else "at least "
+            yield f"Each hour saves {least}{self.saved_usd_per_hour:.2f} USD"
+        if self.emptied:
+            names = ", ".join(self.emptied)
+            yield f"Empty after the next start, as their disks went with their machines: {names}"
+        spec = f" {self.file}" if self.file else ""
+        yield f"Next:\n  gridwright start{spec}\n  gridwright status{spec}"
+
+
+@dataclass(frozen=True, slots=True)
+class AwsStarted:
+    """What `start` did."""
+
+    grid: str
+    region: str
+    changed: bool
+    """Whether it was stopped."""
+    machines: int
+    costs: tuple[CostLine, ...]
+    seconds: float
+    file: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {
+            "grid": self.grid,
+            "region": self.region,
+            "changed": self.changed,
+            "machines": self.machines,
+            "costs": bill_values(self.costs),
+            "seconds": self.seconds,
+        }
+
+    def text(self) -> str:
+        """What was done, and how to go on."""
+        spec = f" {self.file}" if self.file else ""
+        first = (
+            f"grid {self.grid} runs again, all {self.machines} machines, after {self.seconds / 60:.1f} min"
+            if self.changed
+            else f"grid {self.grid} was running already"
+        )
+        return "\n".join([first, *bill_lines(self.costs), "Next:", f"  gridwright status{spec}"])
+
+
 LONGEST_STOP_S = 1800.0
 """So long machines may take to stop."""
 _STOPPING = ("stopping", "stopped")

@@ -25,42 +25,363 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, Template, cloudwatch, ec2, iam, scheduler
+from troposphere import (
+    AWSObject,
+    GetAtt,
+    Output,
+    Ref,
+    Sub,
+    Tags,
+    Template,
+    cloudwatch,
+    ec2,
+    fsx,
+    iam,
+    s3,
+    scheduler,
+)
 
 from gridwright.catalog.contents import Catalog
 from gridwright.catalog.load import load_catalog
+from gridwright.catalog.managed import MB, ManagedDeployment
 from gridwright.errors import GridwrightError, Problem
-from gridwright.providers.aws.alarms import acting, fsx_alarms
-from gridwright.providers.aws.claims_table import CLAIMS_TABLE, claims_table_resource
+from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.data_repository.requests import export_request, import_request
-from gridwright.providers.aws.data_volumes import data_volume, disk_problems
-from gridwright.providers.aws.disk_pairs import paired_servers
-from gridwright.providers.aws.exports import exported
-from gridwright.providers.aws.fsx import fsx_outputs, fsx_problems, fsx_resources
-from gridwright.providers.aws.layout import AwsLayout, Machine, fsx_file_systems
-from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, Export, logical_id, tags
-from gridwright.providers.aws.network import network_outputs, network_resources, subnet_of
-from gridwright.providers.aws.pair_volumes import (
+from gridwright.providers.aws.launching import (
+    data_volume,
+    disk_problems,
     pair_volume_outputs,
     pair_volume_problems,
     pair_volume_resources,
 )
-from gridwright.providers.aws.security_groups import (
+from gridwright.providers.aws.layout import AwsLayout, Machine, fsx_file_systems, paired_servers
+from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, Export, fsx_export, logical_id, tags
+from gridwright.providers.aws.network import (
+    CLAIMS_TABLE,
     Group,
+    claims_table_resource,
+    deletion_policy,
+    exported,
     group_outputs,
     groups_of_site,
+    network_outputs,
+    network_resources,
     rules,
     security_groups,
+    subnet_of,
 )
-from gridwright.providers.aws.site_bucket import SITE_BUCKET, site_bucket_resources
+from gridwright.providers.aws.section import Aws
+from gridwright.providers.aws.stacks import LONGEST_BODY, ChangeSet, Stack, Stacks, body_of, text_of
 from gridwright.providers.aws.template_limits import count_problems, template_problems
+from gridwright.providers.boot.bundle import LOGS
 from gridwright.providers.lustre_servers import Target, built_lustres
 from gridwright.spec.linked import LinkedDirectory, linked_directories
+from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+from gridwright.spec.repository import DirectoryLink
 from gridwright.spec.schedule import Schedule
+
+# FSx for Lustre: the file system, and the buckets that it is linked with.
+#
+# A file system has the newest Lustre that all deployment types have, since only that has data repository
+# associations and metadata configurations everywhere; it cannot be changed later.
+#
+# `CopyTagsToBackups` is left as it is by default, though tags on backups would help: changing it replaces the
+# file system, and it goes with no bucket, which a file system may get any day.
+#
+# Root squash is no property of CloudFormation: `root_squash` sets it.
+
+GIB = 2**30
+LUSTRE_VERSION = "2.15"
+"""Supported by all deployment types (CloudFormation, AWS::FSx::FileSystem, FileSystemTypeVersion)."""
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_EVENTS = {"new": "NEW", "changed": "CHANGED", "deleted": "DELETED"}
+
+
+def stored_gib(filesystem: ManagedLustre, deployment: ManagedDeployment) -> int:
+    """Capacity as AWS counts it; 2.4 TiB of its web pages is 2400."""
+    return deployment.nearest_capacities(filesystem.capacity)[1] // GIB
+
+
+def bought_tier(filesystem: ManagedLustre, deployment: ManagedDeployment) -> float:
+    """Bytes per second for each TiB."""
+    return float(filesystem.throughput or min(deployment.tiers))
+
+
+def fsx_resources(
+    spec: GridSpec, layout: AwsLayout, name: str, catalog: Catalog, *, deletable: bool, after: list[str]
+) -> Iterator[AWSObject]:
+    """The file system and its associations; `after`: logical IDs of what has to be there before it."""
+    filesystem = fsx_file_systems(spec)[name]
+    deployment = catalog.deployment(filesystem.deployment)
+    key = layout.aws.kms_key if deployment.durable else None
+    logical = logical_id(name)
+    yield fsx.FileSystem(
+        logical,
+        FileSystemType="LUSTRE",
+        FileSystemTypeVersion=LUSTRE_VERSION,
+        StorageType="SSD",
+        StorageCapacity=stored_gib(filesystem, deployment),
+        SubnetIds=[subnet_of(layout, "storage")],
+        SecurityGroupIds=[Ref(Group.FSX)],
+        LustreConfiguration=_configuration(filesystem, deployment),
+        Tags=Tags(tags(spec, role="fsx") | {"Name": f"{spec.name} {name}"}),
+        **({"KmsKeyId": key} if key else {}),
+        DependsOn=sorted(after),
+        **deletion_policy(not deletable),
+    )
+    for repository, link in spec.links_of(name).items():
+        yield _association(spec, name, repository, link)
+
+
+def fsx_outputs(spec: GridSpec, name: str) -> Iterator[Output]:
+    """What nodes mount: the name in DNS and the name of the mount."""
+    logical = logical_id(name)
+    yield exported(spec, fsx_export(name, "Id"), Ref(logical), f"File system {name}.")
+    yield exported(
+        spec, fsx_export(name, "Dns"), GetAtt(logical, "DNSName"), f"Where {name} is mounted from."
+    )
+    yield exported(
+        spec,
+        fsx_export(name, "Mount"),
+        GetAtt(logical, "LustreMountName"),
+        f"Under which name {name} is mounted.",
+    )
+
+
+def fsx_problems(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[Problem]:
+    """What AWS would refuse of one file system, each at its field."""
+    filesystem = fsx_file_systems(spec)[name]
+    path = ("filesystems", name)
+    deployment = catalog.deployment(filesystem.deployment)
+    for check in (
+        lambda: deployment.check_capacity(filesystem.capacity),
+        lambda: deployment.tier(bought_tier(filesystem, deployment)),
+    ):
+        try:
+            check()
+        except GridwrightError as error:
+            for each in error.problems:
+                yield problem_at(
+                    spec, (*path, each.field or "type"), each.what, each.remedy or "choose another"
+                )
+
+
+def _configuration(filesystem: ManagedLustre, deployment: ManagedDeployment) -> fsx.LustreConfiguration:
+    chosen: dict[str, object] = {}
+    if deployment.durable:
+        chosen["PerUnitStorageThroughput"] = round(bought_tier(filesystem, deployment) / MB)
+        chosen["AutomaticBackupRetentionDays"] = filesystem.backup_days
+    if filesystem.maintenance is not None:
+        day, _, time = filesystem.maintenance.partition(":")
+        chosen["WeeklyMaintenanceStartTime"] = f"{_DAYS.index(day) + 1}:{time}"
+    if filesystem.deployment == "persistent-2" and filesystem.metadata != "none":
+        chosen["MetadataConfiguration"] = (
+            fsx.MetadataConfiguration(Mode="AUTOMATIC")
+            if filesystem.metadata == "automatic"
+            else fsx.MetadataConfiguration(Mode="USER_PROVISIONED", Iops=filesystem.metadata)
+        )
+    return fsx.LustreConfiguration(
+        DeploymentType=filesystem.deployment.upper().replace("-", "_"),
+        DataCompressionType=filesystem.compression.upper(),
+        **chosen,
+    )
+
+
+def _association(
+    spec: GridSpec, name: str, called: str, link: DirectoryLink
+) -> fsx.DataRepositoryAssociation:
+    """The link; ending it leaves files and objects as they are."""
+    policies = {
+        "AutoImportPolicy": (fsx.AutoImportPolicy, link.import_on),
+        "AutoExportPolicy": (fsx.AutoExportPolicy, link.export_on),
+    }
+    automatic = {
+        policy: kind(Events=[_EVENTS[each] for each in dict.fromkeys(events)])
+        for policy, (kind, events) in policies.items()
+        if events
+    }
+    return fsx.DataRepositoryAssociation(
+        logical_id(name, "Repository", called),
+        FileSystemId=Ref(logical_id(name)),
+        FileSystemPath=link.directory,
+        DataRepositoryPath=link.bucket,
+        BatchImportMetaDataOnCreate=True,
+        Tags=Tags(tags(spec, role="fsx")),
+        **({"S3": fsx.S3(**automatic)} if automatic else {}),
+    )
+
+
+# Alarms of FSx for Lustre: space that runs out, and throughput that is used up; and what all alarms have.
+#
+# Whom to call is the site's: without a topic they stand in the console of CloudWatch alone.
+
+TIB = 2**40
+FREE_SHARE = 0.10
+"""A Lustre whose targets fill up gets slow before it is full."""
+BUSY_SHARE = 0.90
+PERIOD_S = 60
+"""FSx reports once a minute, and the sum over a longer period would count the free space several times
+(FSx for Lustre User Guide, metrics and dimensions)."""
+MINUTES = 15
+"""For how long it has to last."""
+
+
+def fsx_alarms(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[cloudwatch.Alarm]:
+    """The alarms of one file system."""
+    filesystem = fsx_file_systems(spec)[name]
+    deployment = catalog.deployment(filesystem.deployment)
+    capacity = stored_gib(filesystem, deployment) * GIB
+    bought = bought_tier(filesystem, deployment) * capacity / TIB
+    yield cloudwatch.Alarm(
+        logical_id(name, "FreeSpace"),
+        AlarmDescription=f"Less than {FREE_SHARE:.0%} of {name} in grid {spec.name} is free: "
+        "remove files, or write a larger capacity",
+        Namespace="AWS/FSx",
+        MetricName="FreeDataStorageCapacity",
+        Dimensions=_dimensions(name),
+        Statistic="Sum",
+        ComparisonOperator="LessThanThreshold",
+        Threshold=round(FREE_SHARE * capacity),
+        TreatMissingData="missing",
+        **lasting(MINUTES),
+        **acting(spec),
+        Period=PERIOD_S,
+    )
+    yield cloudwatch.Alarm(
+        logical_id(name, "Throughput"),
+        AlarmDescription=f"{name} in grid {spec.name} has passed {BUSY_SHARE:.0%} of the throughput that was "
+        f"bought for {MINUTES} minutes: jobs wait for it; write more throughput, or a larger capacity",
+        Metrics=[
+            *(_moved(name, each) for each in ("read", "write")),
+            cloudwatch.MetricDataQuery(
+                Id="rate",
+                Expression=f"(read + write) / {PERIOD_S}",
+                Label="bytes per second",
+                ReturnData=True,
+            ),
+        ],
+        ComparisonOperator="GreaterThanThreshold",
+        Threshold=round(BUSY_SHARE * bought),
+        TreatMissingData="notBreaching",
+        **lasting(MINUTES),
+        **acting(spec),
+    )
+
+
+def acting(spec: GridSpec, *, tells_end: bool = True) -> dict[str, object]:
+    """What every alarm has: whom it calls, when it is raised and (`tells_end`) when it ends; tags."""
+    aws = spec.section(Aws)
+    topic = aws.alarms.topic if aws and aws.alarms else None
+    found: dict[str, object] = {"Tags": Tags(tags(spec, role="alarm"))}
+    if topic is not None:
+        found["AlarmActions"] = [topic]
+    if topic is not None and tells_end:
+        found["OKActions"] = [topic]
+    return found
+
+
+def lasting(minutes: int) -> dict[str, int]:
+    """For how many minutes in a row something has to be, of metrics by the minute."""
+    return {"EvaluationPeriods": minutes, "DatapointsToAlarm": minutes}
+
+
+def _dimensions(name: str) -> list[cloudwatch.MetricDimension]:
+    return [cloudwatch.MetricDimension(Name="FileSystemId", Value=Ref(logical_id(name)))]
+
+
+def _moved(name: str, way: str) -> cloudwatch.MetricDataQuery:
+    metric = cloudwatch.Metric(
+        Namespace="AWS/FSx", MetricName=f"Data{way.capitalize()}Bytes", Dimensions=_dimensions(name)
+    )
+    return cloudwatch.MetricDataQuery(
+        Id=way,
+        MetricStat=cloudwatch.MetricStat(Metric=metric, Period=PERIOD_S, Stat="Sum"),
+        ReturnData=False,
+    )
+
+
+# The bucket that machines get the bundle from which they set themselves up.
+#
+# It holds nothing of the user's: `down` empties it, and it goes with the stack. A bundle that `up` deletes,
+# since no machine starts from it any more, stays as an old version for some days: the way back from a bad
+# update. Access to it is not logged: a log needs a second bucket, and CloudTrail can have these events.
+
+SITE_BUCKET = "SiteBucket"
+"""Its logical ID; CloudFormation names it, since names of buckets are taken by all accounts of the world."""
+OLD_BUNDLE_DAYS = 30
+"""For how long an old version of a bundle is kept, and a log of a machine that failed to set itself up."""
+
+
+def site_bucket_resources(spec: GridSpec) -> Iterator[AWSObject]:
+    """The bucket and its policy."""
+    yield s3.Bucket(
+        SITE_BUCKET,
+        BucketEncryption=s3.BucketEncryption(
+            ServerSideEncryptionConfiguration=[
+                _encryption(aws.kms_key if (aws := spec.section(Aws)) else None)
+            ]
+        ),
+        VersioningConfiguration=s3.VersioningConfiguration(Status="Enabled"),
+        LifecycleConfiguration=s3.LifecycleConfiguration(
+            Rules=[
+                s3.LifecycleRule(
+                    Id="old-bundles",
+                    Status="Enabled",
+                    NoncurrentVersionExpiration=s3.NoncurrentVersionExpiration(
+                        NoncurrentDays=OLD_BUNDLE_DAYS
+                    ),
+                    AbortIncompleteMultipartUpload=s3.AbortIncompleteMultipartUpload(DaysAfterInitiation=1),
+                ),
+                s3.LifecycleRule(
+                    Id="old-logs", Status="Enabled", Prefix=LOGS, ExpirationInDays=OLD_BUNDLE_DAYS
+                ),
+            ]
+        ),
+        OwnershipControls=s3.OwnershipControls(
+            Rules=[s3.OwnershipControlsRule(ObjectOwnership="BucketOwnerEnforced")]
+        ),
+        PublicAccessBlockConfiguration=s3.PublicAccessBlockConfiguration(
+            BlockPublicAcls=True, BlockPublicPolicy=True, IgnorePublicAcls=True, RestrictPublicBuckets=True
+        ),
+        Tags=Tags(tags(spec, role="bundle")),
+        DeletionPolicy="Delete",
+        UpdateReplacePolicy="Delete",
+    )
+    yield s3.BucketPolicy(
+        f"{SITE_BUCKET}Policy",
+        Bucket=Ref(SITE_BUCKET),
+        PolicyDocument={
+            "Version": "2012-10-17",
+            "Statement": [
+                _denied("OnlyOverTls", {"Bool": {"aws:SecureTransport": "false"}}),
+                _denied("OnlyOverTls12", {"NumericLessThan": {"s3:TlsVersion": "1.2"}}),
+            ],
+        },
+    )
+
+
+def _encryption(key: str | None) -> s3.ServerSideEncryptionRule:
+    if key is None:
+        by_default = s3.ServerSideEncryptionByDefault(SSEAlgorithm="AES256")
+        return s3.ServerSideEncryptionRule(ServerSideEncryptionByDefault=by_default)
+    by_default = s3.ServerSideEncryptionByDefault(SSEAlgorithm="aws:kms", KMSMasterKeyID=key)
+    return s3.ServerSideEncryptionRule(BucketKeyEnabled=True, ServerSideEncryptionByDefault=by_default)
+
+
+def _denied(name: str, condition: dict[str, object]) -> dict[str, object]:
+    return {
+        "Sid": name,
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [GetAtt(SITE_BUCKET, "Arn"), Sub(f"${{{SITE_BUCKET}.Arn}}/*")],
+        "Condition": condition,
+    }
+
 
 GROUP, ROLE, ALARM = "RepositorySchedules", "RepositoryRole", "RepositoryTasks"
 _TARGET = "arn:${AWS::Partition}:scheduler:::aws-sdk:fsx:createDataRepositoryTask"
@@ -349,3 +670,23 @@ def _problems(
         yield from fsx_problems(spec, name, catalog)
     for name in lustres:
         yield from volume_problems(spec, layout, name, catalog)
+
+
+# Changes of the storage stack, which `up` and `down` make alike.
+
+
+def propose_storage(
+    stacks: Stacks, storage: Stack, template: Mapping[str, Any], spec: GridSpec
+) -> ChangeSet | None:
+    """What a template would change of the stack; None where nothing."""
+    bucket = None
+    if len(text_of(template)) > LONGEST_BODY:
+        bucket = stacks.resources(storage)[SITE_BUCKET]
+    body = body_of(stacks.cloud, bucket, template)
+    return stacks.propose(storage, body, parameters={}, tags=tags(spec))
+
+
+def update_storage(stacks: Stacks, storage: Stack, template: Mapping[str, Any], spec: GridSpec) -> Stack:
+    """Change the stack, and wait for it."""
+    proposed = propose_storage(stacks, storage, template, spec)
+    return storage if proposed is None else stacks.execute(proposed)

@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, nearest
-from gridwright.providers.aws import changes, deployed_spec, retired
-from gridwright.providers.aws.bill import least_usd_per_hour
-from gridwright.providers.aws.boot_reports import boot_reports
-from gridwright.providers.aws.changes import FieldChange, ResourceChange
-from gridwright.providers.aws.deployment import Deployment, deployment, storage_body
-from gridwright.providers.aws.distribution import login_user
+from gridwright.providers.aws import changes, rolling
+from gridwright.providers.aws.changes import (
+    Deployment,
+    FieldChange,
+    ResourceChange,
+    deployment,
+    least_usd_per_hour,
+    storage_body,
+)
+from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values
+from gridwright.providers.aws.down import lost_machines
 from gridwright.providers.aws.fixed_machines import (
     FixedMachines,
     fixed_machines,
@@ -29,33 +34,188 @@ from gridwright.providers.aws.fixed_machines import (
     without,
 )
 from gridwright.providers.aws.grid_template import groups_of
-from gridwright.providers.aws.instances import GONE, claims, instances, machines, rows
-from gridwright.providers.aws.launching import machine_id
-from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
-from gridwright.providers.aws.machines_ready import MachinesReady
-from gridwright.providers.aws.names import SLOT_TAG, grid_stack, passing_tags, storage_stack, tags
-from gridwright.providers.aws.persistent_machines import lost_machines
-from gridwright.providers.aws.pinned_images import GridImage, chosen_images
-from gridwright.providers.aws.preflight.images import refuse_unfit_images
+from gridwright.providers.aws.images import GridImage, chosen_images, refuse_unfit_images
+from gridwright.providers.aws.instances import GONE, MachineStatus, claims, instances, machines, rows
+from gridwright.providers.aws.launching import ALL, PARAMETER, machine_id
+from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout, fsx_file_systems, login_user
+from gridwright.providers.aws.names import SLOT_TAG, grid_stack, logical_id, passing_tags, storage_stack, tags
 from gridwright.providers.aws.preflight.looking import preflight
-from gridwright.providers.aws.rolling import MachinesReplaced, announced
-from gridwright.providers.aws.root_squash import settle_root_squash
-from gridwright.providers.aws.running import ALL, PARAMETER
-from gridwright.providers.aws.scale_in import Shrinking, scaled_in_nodes, unnamed
+from gridwright.providers.aws.rolling import MachinesReady, MachinesReplaced, announced
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
-from gridwright.providers.aws.site_bucket import SITE_BUCKET
-from gridwright.providers.aws.site_objects import body_of, put_changed, put_once, text_of
-from gridwright.providers.aws.stack_failures import NEVER_MADE, failure_of
-from gridwright.providers.aws.stacks import LONGEST_BODY, Body, ChangeSet, Stack, Stacks
-from gridwright.providers.aws.stopping import is_stopped, start_fixed
-from gridwright.providers.aws.storage_update import propose_storage, update_storage
-from gridwright.providers.aws.tagged import of_grid, tags_of
-from gridwright.providers.aws.up_result import AwsUp
+from gridwright.providers.aws.stacks import (
+    LONGEST_BODY,
+    NEVER_MADE,
+    Body,
+    ChangeSet,
+    Stack,
+    Stacks,
+    body_of,
+    failure_of,
+    of_grid,
+    put_changed,
+    put_once,
+    tags_of,
+    text_of,
+)
+from gridwright.providers.aws.stopping import Shrinking, is_stopped, scaled_in_nodes, start_fixed, unnamed
+from gridwright.providers.aws.storage_template import SITE_BUCKET, propose_storage, update_storage
+from gridwright.providers.aws.user_data import boot_reports
 from gridwright.providers.boot.bundle import Part, pointer
-from gridwright.providers.caller import Caller
+from gridwright.providers.provider import Caller
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+
+# What `up` of a grid on AWS did, and how to go on; nothing here calls AWS.
+
+
+@dataclass(frozen=True, slots=True)
+class AwsUp:
+    """What `up` did."""
+
+    grid: str
+    region: str
+    made: bool
+    """Whether it was not there before."""
+    fields: tuple[FieldChange, ...]
+    resources: tuple[ResourceChange, ...]
+    machines: tuple[MachineStatus, ...]
+    costs: tuple[CostLine, ...]
+    kept: tuple[str, ...]
+    """What was replaced and is kept, and billed."""
+    user: str | None
+    """Who logs in by ssh, where a key pair lets administrators in."""
+    seconds: float
+    images: tuple[GridImage, ...] = ()
+    """Those that the spec knows by a name."""
+    set_up_again: tuple[str, ...] = ()
+    """Parts of the grid, nodes or servers, whose machines were set up anew in place."""
+    file: str = ""
+    """The grid spec as the user named it."""
+    least_usd_per_hour: float | None = None
+    """With the nodes alone that are always on; None where all are."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was made or changed."""
+        return self.made or bool(self.resources) or bool(self.set_up_again)
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {
+            "grid": self.grid,
+            "region": self.region,
+            "made": self.made,
+            "changed": self.changed,
+            "fields": [_field_values(each) for each in self.fields],
+            "changes": [_resource_values(each) for each in self.resources],
+            "set_up_again": list(self.set_up_again),
+            "machines": [asdict(each) for each in self.machines],
+            "costs": bill_values(self.costs),
+            "images": [asdict(each) for each in self.images],
+            "least_usd_per_hour": self.least_usd_per_hour,
+            "kept": list(self.kept),
+            "seconds": self.seconds,
+        }
+
+    def text(self) -> str:
+        """What was done, and how to go on."""
+        return "\n".join(_lines(self))
+
+
+def _field_values(change: FieldChange) -> dict[str, Any]:
+    """A changed field of the spec in a document."""
+    return {
+        "field": ".".join(change.path),
+        "old": change.old,
+        "new": change.new,
+        "policy": change.update.change.value,
+        "because": change.update.because,
+    }
+
+
+def _resource_values(change: ResourceChange) -> dict[str, Any]:
+    """A changed resource in a document."""
+    return {
+        "stack": change.stack,
+        "resource": change.logical_id,
+        "type": change.type,
+        "action": change.action,
+        "properties": list(change.properties),
+        "holds_data_of": change.filesystem,
+    }
+
+
+def _lines(result: AwsUp) -> Iterator[str]:
+    if result.made:
+        yield f"grid {result.grid} is up in {result.region}, after {result.seconds / 60:.1f} min"
+    elif result.changed:
+        yield f"grid {result.grid} is changed, after {result.seconds / 60:.1f} min"
+    else:
+        yield f"grid {result.grid} is up already, as the spec has it: nothing is changed"
+    if result.set_up_again:
+        yield f"set up again in place, replacing nothing: {' and '.join(result.set_up_again)}"
+    missing = [each.name for each in result.machines if each.state == "missing"]
+    if missing:
+        yield f"not there yet: {fold_hosts(missing)}"
+    yield from (f"image of {each.text}" for each in result.images)
+    for each in result.kept:
+        yield f"kept, and billed: {each}"
+    yield from bill_lines(result.costs, least=result.least_usd_per_hour)
+    yield "Next:"
+    yield from _next(result)
+
+
+def _next(result: AwsUp) -> Iterator[str]:
+    login = next((each for each in result.machines if each.role == "login"), None)
+    if login is not None and login.instance is not None:
+        address = login.public_address or login.address
+        if result.user is not None:
+            yield f"  ssh {result.user}@{address}"
+        yield f"  aws ssm start-session --region {result.region} --target {login.instance}"
+    spec = f" {result.file}" if result.file else ""
+    yield f"  gridwright status{spec}"
+    yield f"  gridwright down{spec}"
+
+
+# Sets root squash of FSx for Lustre once the stack exists: CloudFormation has no property for it.
+
+OFF = "0:0"
+"""Root stays root (FSx API reference, LustreRootSquashConfiguration)."""
+
+
+def desired_root_squash(spec: GridSpec) -> dict[str, dict[str, Any]]:
+    """RootSquash and NoSquashNids of each FSx for Lustre, as the spec wants them."""
+    kept = aws_layout(spec).root_nids
+    return {
+        name: {"RootSquash": each.root_squash, "NoSquashNids": kept}
+        if each.root_squash is not None
+        else {"RootSquash": OFF, "NoSquashNids": []}
+        for name, each in fsx_file_systems(spec).items()
+    }
+
+
+def settle_root_squash(cloud: Cloud, spec: GridSpec, physical: Mapping[str, str]) -> tuple[str, ...]:
+    """Bring each file system to what the spec says; the names of those that were changed.
+
+    `physical` has the resources of the storage stack by their logical IDs. Raises CloudError.
+    """
+    changed = []
+    for name, desired in desired_root_squash(spec).items():
+        identifier = physical[logical_id(name)]
+        (found,) = cloud.call("fsx", "describe_file_systems", FileSystemIds=[identifier])["FileSystems"]
+        settings = found.get("LustreConfiguration", {}).get("RootSquashConfiguration") or {}
+        squashed, kept = settings.get("RootSquash", OFF), settings.get("NoSquashNids") or []
+        if squashed != desired["RootSquash"] or set(kept) != set(desired["NoSquashNids"]):
+            cloud.call(
+                "fsx",
+                "update_file_system",
+                FileSystemId=identifier,
+                LustreConfiguration={"RootSquashConfiguration": desired},
+            )
+            changed.append(name)
+    return tuple(changed)
 
 
 def moved_addresses(
@@ -202,7 +362,7 @@ def up(
         preflight(spec, desired.layout, cloud).refuse()
     if storage is None:
         _check_names(spec, replace, [*spec.filesystems, *spec.machines, *replaceable(desired.layout)])
-        retired.mark(cloud, spec, ())
+        rolling.mark(cloud, spec, ())
         storage = work.make_storage()
     else:
         grid, storage = work.change_storage(storage, grid)
@@ -231,7 +391,7 @@ def up(
         costs=desired.costs,
         images=work.images,
         least_usd_per_hour=least_usd_per_hour(spec),
-        kept=tuple(each.text for each in retired.retired(cloud, spec, stored.values())),
+        kept=tuple(each.text for each in rolling.retired(cloud, spec, stored.values())),
         user=_user(spec),
         seconds=time.monotonic() - started,
     )
@@ -306,7 +466,7 @@ class _Up:
     def change_storage(self, storage: Stack, grid: Stack | None) -> tuple[Stack | None, Stack]:
         """Bring the storage stack to what the spec says, where that loses no data that was not named."""
         old = self.stacks.template(storage)
-        kept = deployed_spec.deployed_values(old)
+        kept = changes.deployed_values(old)
         known = [*self.spec.filesystems, *self.spec.machines, *self.spec.nodes]
         known += replaceable(self.wanted.layout)
         known += [name for each in _NAMED for name in (kept or {}).get(each, {})]
@@ -315,13 +475,13 @@ class _Up:
             say = self.stacks.caller.say
             say(f"{storage.name}: this release cannot read the spec in it; fields that differ are not named")
         # An up that stopped in the middle of a replacement may have left some without its mark.
-        retired.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
-        self.fields = list(changes.field_changes(kept, deployed_spec.values(self.spec))) if kept else []
+        rolling.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
+        self.fields = list(changes.field_changes(kept, changes.values(self.spec))) if kept else []
         proposed = propose_storage(self.stacks, storage, self.wanted.storage, self.spec)
         held = self._held(old)
         found = self._resources(storage.name, old, self.wanted.storage, proposed, held)
         # A stack keeps the spec that it was changed for last: that of machines is the grid stack's.
-        deployed = deployed_spec.deployed_spec(self.old) if grid is not None else None
+        deployed = changes.deployed_spec(self.old) if grid is not None else None
         self.before = None if deployed is None else aws_layout(deployed)
         gone = scaled_in_nodes(self.before, self.wanted.layout) if self.before is not None else {}
         problems = [
@@ -352,16 +512,16 @@ class _Up:
 
     def _replace(self, storage: Stack, old: dict[str, Any], lost: frozenset[str]) -> Stack:
         """Let go of what is lost, mark it as kept, and make it anew."""
-        before = deployed_spec.deployed_spec(old) or self.spec
+        before = changes.deployed_spec(old) or self.spec
         layout = aws_layout(before)
         template = storage_body(before, layout, without=lost)
         storage = update_storage(self.stacks, storage, template, self.spec)
-        retired.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
+        rolling.mark(self.cloud, self.spec, self.stacks.resources(storage).values())
         return update_storage(self.stacks, storage, self.wanted.storage, self.spec)
 
     def _held(self, old: dict[str, Any]) -> dict[str, str]:
         """What holds data: of the spec that is deployed, and of the new one."""
-        deployed = deployed_spec.deployed_spec(old)
+        deployed = changes.deployed_spec(old)
         before = (
             changes.holders_by_tags(old, self.spec.name)
             if deployed is None

@@ -6,22 +6,108 @@ They have nothing that changes while a grid is up, and CloudFormation replaces n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, cast
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
-from gridwright.providers.boot.bundle import Part, pointer
-from gridwright.providers.boot.user_data_text import here, multipart
+from gridwright.providers.aws.session import Cloud
+from gridwright.providers.boot.bundle import Part, here, multipart, pointer
 from gridwright.providers.lustre_servers import root_squash_rows
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.network import SharedKey
 from gridwright.spec.model import GridSpec
+
+# What machines tell of how they set themselves up: rows of the table of claims, one for each instance.
+
+RESTARTING = "restarting"
+"""How the reason begins that a machine gives while it restarts (boot/set_up.py)."""
+BOOT = "boot#"
+"""What the keys of these rows begin with; the ARN of the instance follows."""
+NAMESPACE, FAILURES, GRID = "Gridwright", "SetUpFailures", "Grid"
+"""The metric of boots that failed for good, and its dimension: boot/set_up.py counts them."""
+State = Literal["running", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class BootReport:
+    """How an instance got on with a bundle; boot/set_up.py writes it."""
+
+    key: str
+    """Of the row."""
+    instance: str
+    name: str
+    """Of the machine; empty before the instance has claimed one."""
+    state: State
+    bundle: str
+    tries: int
+    reason: str
+    """Why it failed, or what it is at: restarting for a kernel."""
+    log: str
+    """The last lines of the log of a try that failed."""
+    at: str
+    """When it was told, as 2026-11-23T09:15:00Z; empty where that is not known."""
+
+    def is_of_this_start(self, instance: Mapping[str, Any]) -> bool:
+        """Whether it was told since EC2 started the instance: each start sets a machine up again.
+
+        One that was stopped and started with other user data has told of the same bundle before.
+        """
+        started = instance.get("LaunchTime")
+        return not self.at or started is None or datetime.fromisoformat(self.at) >= started
+
+    @property
+    def text(self) -> str:
+        """In a few words."""
+        if self.state == "done":
+            return "done"
+        if self.state == "running" and self.reason:
+            return self.reason
+        if self.state == "running":
+            return "running" if self.tries == 1 else f"running, try {self.tries}"
+        return f"failed, try {self.tries}"
+
+
+def boot_reports(rows: Iterable[Mapping[str, Any]]) -> dict[str, BootReport]:
+    """The reports among the rows of the table of claims, by instance."""
+    found = [_report(row) for row in rows if row["slot"]["S"].startswith(BOOT)]
+    return {each.instance: each for each in found}
+
+
+def _report(row: Mapping[str, Any]) -> BootReport:
+    texts = {
+        name: str(row.get(name, {}).get("S", ""))
+        for name in ("slot", "instance", "name", "state", "bundle", "reason", "log", "at")
+    }
+    return BootReport(
+        key=texts["slot"],
+        instance=texts["instance"] or texts["slot"].rpartition("/")[2],
+        name=texts["name"],
+        state=cast("State", texts["state"]),
+        bundle=texts["bundle"],
+        tries=int(row.get("tries", {}).get("N", 1)),
+        reason=texts["reason"],
+        log=texts["log"],
+        at=texts["at"],
+    )
+
+
+def forget_gone(
+    cloud: Cloud, spec: GridSpec, reports: Mapping[str, BootReport], there: Collection[str]
+) -> None:
+    """Remove the reports of instances that are gone."""
+    for instance, report in reports.items():
+        if instance not in there:
+            cloud.call(
+                "dynamodb", "delete_item", TableName=claims_table(spec), Key={"slot": {"S": report.key}}
+            )
+
 
 LARGEST = 16 * 1024
 """Bytes of user data that EC2 takes (EC2 User Guide, user data)."""
@@ -44,7 +130,7 @@ def user_data(
 ) -> UserData:
     """Of machines that are alike: one machine, or those of the Auto Scaling group with this logical ID."""
     aws, first = layout.aws, machines[0]
-    values: dict[str, AWSHelperFn] = {"Bucket": exported(spec, Export.SITE_BUCKET)}
+    values: dict[str, AWSHelperFn] = {"Bucket": import_value(spec, Export.SITE_BUCKET)}
     settings: dict[str, Any] = {
         "schema": 3,
         "stack": "${AWS::StackName}",
@@ -62,7 +148,7 @@ def user_data(
         for name in fsx_file_systems(spec):
             dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
             settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
-            values |= {dns: exported(spec, dns), mount: exported(spec, mount)}
+            values |= {dns: import_value(spec, dns), mount: import_value(spec, mount)}
     parts = [boot_file("preamble.sh")]
     if aws.proxy is not None:
         parts.append(_proxy(aws.proxy, ",".join(map(str, layout.networks)), spec.region or ""))
@@ -97,7 +183,7 @@ def claim_name(machine: Machine) -> str:
 
 def shared_key(spec: GridSpec, role: Role) -> SharedKey | None:
     """The key that machines of a role share for their scheduler; None where they have no part in it."""
-    return None if role.serves_files or role is Role.MACHINE else kind_of(spec.scheduler).shared_key
+    return None if role.serves_files or role is Role.MACHINE else scheduler_kind(spec.scheduler).shared_key
 
 
 def key_id(key: SharedKey) -> str:
@@ -112,7 +198,7 @@ def _key_of(spec: GridSpec, role: Role) -> dict[str, str] | None:
     return {"name": key.name, "variable": key.variable, "secret": f"${{{key_id(key)}}}"}
 
 
-def exported(spec: GridSpec, name: str) -> ImportValue:
+def import_value(spec: GridSpec, name: str) -> ImportValue:
     """What the storage stack tells under this name."""
     return ImportValue(f"{storage_stack(spec)}-{name}")
 

@@ -2,13 +2,115 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import hashlib
 import io
+import json
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from gridwright.setup.distributions import distributions
+
+# What machines have to know of distributions at their start, before they can read YAML.
+
+
+def known_distributions(*, on_oci: bool = False) -> str:
+    """A row of JSON for each distribution; one that is refused on AWS, or on Oracle Cloud, has its reason."""
+    rows = [
+        {
+            "id": each.os.id,
+            "version": each.os.version,
+            "refused": None if (each.is_on_oci if on_oci else each.in_cloud) else each.reason,
+            "ansible": each.built.ansible.packages if each.built else [],
+        }
+        for each in distributions()
+    ]
+    return "".join(["[\n", ",\n".join(f" {json.dumps(row)}" for row in rows), "\n]\n"])
+
+
+# The text of user data: files that cloud-init writes, and a script that it runs at every start.
+
+_BOUNDARY = "gridwright"
+
+
+def here(path: str, content: str) -> str:
+    """Shell that writes a file of root alone."""
+    return f"(umask 077; cat > \"$root/{path}\") << 'END-OF-FILE'\n{content.rstrip()}\nEND-OF-FILE"
+
+
+def multipart(script: str) -> str:
+    """The script as a part that cloud-init runs at every start, not only at the first one.
+
+    So that a machine which is stopped for an update sets itself up again with what is new (AWS, re:Post: run
+    user data with every restart).
+    """
+    return (
+        f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"\n'
+        "MIME-Version: 1.0\n\n"
+        f"--{_BOUNDARY}\n"
+        'Content-Type: text/cloud-config; charset="us-ascii"\n\n'
+        "#cloud-config\n"
+        "preserve_hostname: true\n"
+        "cloud_final_modules: [[scripts-user, always]]\n\n"
+        f"--{_BOUNDARY}\n"
+        'Content-Type: text/x-shellscript; charset="us-ascii"\n'
+        'Content-Disposition: attachment; filename="gridwright.sh"\n\n'
+        f"{script.rstrip()}\n\n"
+        f"--{_BOUNDARY}--\n"
+    )
+
+
+# Programs as user data carry them: without the texts that only their readers need.
+#
+# User data are small, and compressing them would make their bytes depend on the library that compresses:
+# other bytes make a machine anew.
+
+
+def lean(source: str) -> str:
+    """A Python program without docstrings, comments on lines of their own and blank lines.
+
+    The same source gives the same text with every Python. Raises SyntaxError.
+    """
+    tree = ast.parse(source)
+    lines: list[str | None] = list(source.splitlines())
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        texts = [each for each in body if _is_text(each)]
+        for each in texts:
+            first, last = each.lineno - 1, (each.end_lineno or each.lineno) - 1
+            # A body needs a statement.
+            lines[first] = " " * each.col_offset + "pass" if len(texts) == len(body) else None
+            lines[first + 1 : last + 1] = [None] * (last - first)
+    inside = _inside_texts(tree)
+    kept = [
+        line
+        for number, line in enumerate(lines, start=1)
+        if line is not None and (number in inside or (line.strip() and not line.lstrip().startswith("# ")))
+    ]
+    return "\n".join(kept) + "\n"
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _inside_texts(tree: ast.AST) -> set[int]:
+    """Lines of texts that go over several lines: what looks like a comment there is none."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Constant, ast.JoinedStr)) and (node.end_lineno or 0) > node.lineno:
+            found |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    return found
+
 
 Part = Literal["nodes", "servers"]
 """Login, head and compute nodes set themselves up from one bundle, servers of file systems from another one:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gridwright.providers.predicted_cloud import PredictedCloud
-from gridwright.providers.predicted_nodes import PredictedNodes
+from gridwright.providers.predicted_cloud import PredictedCloud, PredictedNodes
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.provider import MetadataService, ProviderSection
 

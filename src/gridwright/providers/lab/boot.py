@@ -11,34 +11,182 @@ The root file system of a node: the image below, what the node changes above, an
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Collection, Mapping
+import struct
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import NoReturn
 
 from gridwright.beneath import DIRECTORY, remove_tree
+from gridwright.commands import CommandError, run_bounded
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.caller import Caller
-from gridwright.providers.lab import disk, network
 from gridwright.providers.lab.cgroups import ANCHOR, MemberGroups, detect, remove
-from gridwright.providers.lab.disk import FILE_SYSTEM, MOUNT_POINT
-from gridwright.providers.lab.host_python import python_directories
+from gridwright.providers.lab.image import python_directories
 from gridwright.providers.lab.layout import PlannedNode
-from gridwright.providers.lab.network import configure_node
-from gridwright.providers.lab.places import Places
-from gridwright.providers.lab.processes import ProcessId, identify
-from gridwright.providers.lab.record import LabRecord, NodeRecord, write
-from gridwright.providers.lab.refusals import refuse_missing
+from gridwright.providers.lab.record import (
+    FILE_SYSTEM,
+    MOUNT_POINT,
+    LabRecord,
+    NodeRecord,
+    Places,
+    attach,
+    detach,
+    size_of,
+    write,
+)
 from gridwright.providers.lab.section import Lab
-from gridwright.providers.lab.syscalls import MountFlag, Namespace, bind, change_root, enter, mount, unshare
+from gridwright.providers.lab.status import refuse_missing
+from gridwright.providers.lab.syscalls import (
+    MountFlag,
+    Namespace,
+    ProcessId,
+    bind,
+    change_root,
+    enter,
+    identify,
+    mount,
+    unshare,
+)
+from gridwright.providers.provider import Caller
 from gridwright.schedulers.state_directory import state_directory
+from gridwright.services.connections import Listener, listen_on
 from gridwright.spec.model import GridSpec
 from gridwright.state_parts import make_state
+from gridwright.units import Rate
+
+# The network of a lab: a bridge in a namespace of its own, and a pair of interfaces for each node.
+
+BRIDGE = "lab0"
+NODE_SIDE = "eth0"
+IP_LIMIT_S = 20.0
+
+# ioctl requests and flags of an interface (netdevice(7)).
+_SET_FLAGS, _SET_ADDRESS, _SET_MASK = 0x8914, 0x8916, 0x891C
+_UP_AND_RUNNING = 0x1 | 0x40
+
+
+def bridge_side(node: PlannedNode) -> str:
+    """The name, on the bridge, of a node's interface; names of nodes are too long for one."""
+    return f"n{int(IPv4Address(node.address)) & 0xFFFF}"
+
+
+def hardware_address(node: PlannedNode) -> str:
+    """A hardware address out of the node's IP address.
+
+    Always the same, so that other nodes find one again that was powered on; 02 marks it as administered
+    locally (IEEE 802).
+    """
+    return "02:67:" + ":".join(f"{byte:02x}" for byte in IPv4Address(node.address).packed)
+
+
+def make_bridge(anchor: int) -> None:
+    """Make the bridge in the namespace of the anchor. Raises GridwrightError."""
+    _ip(anchor, ["link set lo up", f"link add {BRIDGE} type bridge", f"link set {BRIDGE} up"])
+
+
+def connect(anchor: int, nodes: Iterable[tuple[PlannedNode, int]]) -> None:
+    """Connect nodes, given with the process that holds each one's namespace. Raises GridwrightError."""
+    lines = []
+    for node, pid in nodes:
+        name = bridge_side(node)
+        peer = f"name {NODE_SIDE} address {hardware_address(node)} netns {pid}"
+        lines += [
+            f"link add {name} type veth peer {peer}",
+            f"link set {name} master {BRIDGE} up",
+        ]
+    _ip(anchor, lines)
+
+
+def limit(anchor: int, nodes: Iterable[tuple[PlannedNode, int]], bandwidth: Rate) -> None:
+    """Limit what each node sends and receives, with token buckets (tc-tbf(8)). Raises GridwrightError."""
+    bits = round(bandwidth.bytes_per_s * 8)
+    # A bucket holds what comes in 10 ms, and a whole segment as the kernel hands it over (64 KiB) at least;
+    # so much more may wait, as it does in the port of a switch.
+    bucket = max(bits // 8 // 100, 1 << 18)
+    limited = f"root tbf rate {bits}bit burst {bucket}b latency 10ms"
+    born = list(nodes)
+    _in_network(anchor, "tc", [f"qdisc add dev {bridge_side(node)} {limited}" for node, _ in born])
+    for _, pid in born:
+        _in_network(pid, "tc", [f"qdisc add dev {NODE_SIDE} {limited}"])
+
+
+def disconnect(anchor: int, nodes: Iterable[PlannedNode]) -> None:
+    """Remove what a node that died left on the bridge; the kernel may have done it already."""
+    _ip(anchor, [f"link del {bridge_side(node)}" for node in nodes], force=True)
+
+
+def partition(anchor: int, nodes: Iterable[PlannedNode], *, heal: bool) -> None:
+    """Cut nodes off the bridge, or heal it. Raises GridwrightError."""
+    _ip(anchor, [f"link set {bridge_side(node)} {'up' if heal else 'down'}" for node in nodes])
+
+
+def _ip(anchor: int, lines: list[str], *, force: bool = False) -> None:
+    _in_network(anchor, "ip", lines, force=force)
+
+
+def _in_network(pid: int, program: str, lines: list[str], *, force: bool = False) -> None:
+    """Run commands of ip(8) or tc(8) in the network namespace of a process."""
+    command = ["nsenter", "-t", str(pid), "-n", program, *(["-force"] if force else []), "-batch", "-"]
+    try:
+        done = run_bounded(
+            command, stdin="".join(f"{line}\n" for line in lines).encode(), timeout_s=IP_LIMIT_S
+        )
+    except CommandError as error:
+        raise environment_error(
+            f"the network of the lab cannot be changed: {error}",
+            remedy=f"see whether {program} and nsenter work",
+        ) from error
+    if done.status and not force:
+        raise environment_error(
+            f"the network of the lab cannot be changed: {done.stderr.decode(errors='replace').strip()}",
+            remedy="run gridwright up again",
+        )
+
+
+def configure_node(address: str, prefix_length: int) -> None:
+    """Give the calling process's network namespace its address. Raises OSError."""
+    mask = socket.inet_ntoa(struct.pack("!I", (0xFFFFFFFF << (32 - prefix_length)) & 0xFFFFFFFF))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        _bring_up(control, "lo")
+        for request, value in ((_SET_ADDRESS, address), (_SET_MASK, mask)):
+            packed = struct.pack("16sHH4s8x", NODE_SIDE.encode(), socket.AF_INET, 0, socket.inet_aton(value))
+            fcntl.ioctl(control, request, packed)
+        _bring_up(control, NODE_SIDE)
+
+
+def _bring_up(control: socket.socket, name: str) -> None:
+    fcntl.ioctl(control, _SET_FLAGS, struct.pack("16sH14x", name.encode(), _UP_AND_RUNNING))
+
+
+def listen(pid: int, address: str) -> Listener:
+    """A TCP socket that listens on any port of an address in the network of a process. Raises OSError."""
+    import threading
+
+    made: list[Listener | OSError] = []
+
+    def work() -> None:
+        # The namespace is that of this thread alone, which ends at once; the socket keeps it,
+        # and so does that which asks the kernel for the users at the other end.
+        try:
+            enter(pid, Namespace.NETWORK)
+            made.append(listen_on(address))
+        except OSError as error:
+            made.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(made[0], OSError):
+        raise made[0]
+    return made[0]
+
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
@@ -439,7 +587,7 @@ def boot_lab(record: LabRecord, spec: GridSpec, caller: Caller) -> LabRecord:
     write(record)
     anchor.go()
     anchor.wait_for_exec()
-    network.make_bridge(anchor.process.pid)
+    make_bridge(anchor.process.pid)
     caller.go_on()
     powered = spec.powered_nodes()
     return boot_nodes(
@@ -457,7 +605,7 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
     refuse_missing(record, spec)
     anchor = record.anchor.pid
     planned = [node.plan for node in record.nodes if node.plan.name in names]
-    network.disconnect(anchor, planned)
+    disconnect(anchor, planned)
     newborns = []
     disks = []
     for plan in planned:
@@ -482,24 +630,24 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
     for _, newborn in newborns:
         newborn.go()
     born = [(plan, newborn.process.pid) for plan, newborn in newborns]
-    network.connect(anchor, born)
+    connect(anchor, born)
     lab = spec.section(Lab)
     if lab is not None and lab.bandwidth is not None:
-        network.limit(anchor, born, lab.bandwidth)
+        limit(anchor, born, lab.bandwidth)
     for _, newborn in newborns:
         newborn.wait()
         newborn.go()
     for device in disks:
         # From here on it is there as long as its node has it mounted.
-        disk.detach(device)
+        detach(device)
     for _, newborn in newborns:
         newborn.wait_for_exec()
     return record
 
 
 def _disk(spec: GridSpec, plan: PlannedNode) -> str | None:
-    size = disk.size_of(spec, plan)
-    return disk.attach(Places(spec.name).disk(plan.name), size) if size is not None else None
+    size = size_of(spec, plan)
+    return attach(Places(spec.name).disk(plan.name), size) if size is not None else None
 
 
 def _shares(spec: GridSpec) -> tuple[SharedDirectory, ...]:

@@ -9,8 +9,9 @@ from enum import StrEnum
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
 from gridwright.filesystems import kind_of
-from gridwright.providers.controller import CONTROLLER
+from gridwright.filesystems.capabilities import LabServices
 from gridwright.providers.lab.section import STORAGE, Lab
+from gridwright.providers.machines import CONTROLLER
 from gridwright.spec.model import GridSpec
 
 LONGEST_NAME = 63
@@ -122,7 +123,8 @@ def _planned_nodes(spec: GridSpec) -> Iterator[tuple[str, LabRole, str]]:
             yield f"{group}{number}", LabRole.COMPUTE, group
     number = 0
     for name, filesystem in spec.filesystems.items():
-        for _ in range(kind_of(filesystem).lab_nodes(filesystem)):
+        kind = kind_of(filesystem)
+        for _ in range(kind.lab_nodes(filesystem) if isinstance(kind, LabServices) else 0):
             number += 1
             yield f"{STORAGE}{number}", LabRole.STORAGE, name
     # Last, so that no other node gets another address.

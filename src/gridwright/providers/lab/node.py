@@ -12,8 +12,8 @@ from pathlib import Path
 from gridwright.commands import CommandNotStarted, CommandOutput, CommandPlace, run_bounded
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab.cgroups import MemberGroups
-from gridwright.providers.lab.processes import ProcessId
 from gridwright.providers.lab.record import LabRecord, NodeRecord
+from gridwright.providers.lab.syscalls import ProcessId
 
 PLAIN = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

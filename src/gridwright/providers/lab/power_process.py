@@ -7,9 +7,8 @@ import sys
 import time
 from dataclasses import replace
 
-from gridwright.providers.lab.places import Places
-from gridwright.providers.lab.processes import identify, kill
-from gridwright.providers.lab.record import LabRecord, write
+from gridwright.providers.lab.record import LabRecord, Places, write
+from gridwright.providers.lab.syscalls import identify, kill
 from gridwright.spec.model import GridSpec
 
 _END_S = 5.0

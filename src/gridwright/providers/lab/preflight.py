@@ -19,15 +19,23 @@ from typing import Any
 from gridwright.commands import CommandError, run_bounded
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import LabServices
 from gridwright.filesystems.library_directories import unmounted_point
 from gridwright.filesystems.mount_table import parse_mounts
-from gridwright.providers.lab.host_python import OPEN_PYTHON, closed_python, python_directories
-from gridwright.providers.lab.image import NEEDED_BYTES, image_directory, lab_packages, root_filesystem
+from gridwright.providers.lab.image import (
+    NEEDED_BYTES,
+    OPEN_PYTHON,
+    closed_python,
+    image_directory,
+    lab_packages,
+    python_directories,
+    root_filesystem,
+)
 from gridwright.providers.lab.layout import LabLayout, LabRole
-from gridwright.providers.lab.places import LABS
+from gridwright.providers.lab.record import LABS
 from gridwright.providers.lab.section import Lab
 from gridwright.providers.lab.syscalls import MountFlag, Namespace, mount, unshare
-from gridwright.providers.preflight import Preflight
+from gridwright.providers.provider import Preflight
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
 from gridwright.units import Bytes
@@ -224,7 +232,11 @@ def problems(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Proble
     yield from _places(spec)
     yield from _addresses(spec, layout, facts)
     yield from _room(spec, layout, facts)
-    fuse = {name: kind_of(each) for name, each in spec.filesystems.items() if kind_of(each).lab_needs_fuse}
+    fuse = {
+        name: kind
+        for name, each in spec.filesystems.items()
+        if isinstance(kind := kind_of(each), LabServices) and kind.lab_needs_fuse
+    }
     if fuse and facts.fuse:
         first, kind = next(iter(fuse.items()))
         yield Problem(
@@ -355,7 +367,11 @@ def _room(spec: GridSpec, layout: LabLayout, facts: Facts) -> Iterator[Problem]:
                 else "make room there, or set XDG_CACHE_HOME to a directory with more",
             )
     needed = memory_needed(spec, layout)
-    of_kinds = (kind_of(each).lab_memory_remedy for each in spec.filesystems.values())
+    of_kinds = (
+        kind.lab_memory_remedy
+        for each in spec.filesystems.values()
+        if isinstance(kind := kind_of(each), LabServices)
+    )
     remedies = ("end other programs, or have fewer nodes", *of_kinds)
     if facts.available_memory_bytes < needed:
         yield Problem(
@@ -370,4 +386,8 @@ def memory_needed(spec: GridSpec, layout: LabLayout) -> int:
     """Memory that the daemons of a lab need before any job runs, in bytes."""
     needed = BASE_MEMORY + len(layout.nodes) * NODE_MEMORY
     clients = sum(node.role != LabRole.STORAGE for node in layout.nodes)
-    return needed + sum(kind_of(each).lab_memory_bytes(each, clients) for each in spec.filesystems.values())
+    return needed + sum(
+        kind.lab_memory_bytes(each, clients)
+        for each in spec.filesystems.values()
+        if isinstance(kind := kind_of(each), LabServices)
+    )

@@ -28,16 +28,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.providers.controller import CONTROLLER
-from gridwright.providers.lab.contents import contents
+from gridwright.filesystems.capabilities import LabServices
+from gridwright.providers.lab.boot import listen
 from gridwright.providers.lab.layout import LabRole
-from gridwright.providers.lab.network import listen
 from gridwright.providers.lab.node import Node, node_of
-from gridwright.providers.lab.owner import record_for
-from gridwright.providers.lab.places import Places
-from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read
+from gridwright.providers.lab.record import LabRecord, NodeRecord, Places, contents, locked, read, record_for
 from gridwright.providers.lab.section import STORAGE, Lab
-from gridwright.providers.lab.serving import running_lab, services_of, states
+from gridwright.providers.lab.services import running_lab, services_of, states
 from gridwright.providers.lab.syscalls import Namespace, enter
 from gridwright.providers.lab.teardown import (
     ignore_signals,
@@ -46,9 +43,9 @@ from gridwright.providers.lab.teardown import (
     remove_empty_places,
     take_down,
 )
-from gridwright.providers.outage import MachineOutage
-from gridwright.providers.provider import GridHere, Provider, Removal
-from gridwright.schedulers import kind_of
+from gridwright.providers.machines import CONTROLLER
+from gridwright.providers.provider import GridHere, MachineOutage, Provider, Removal
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.services.connections import Listener
 from gridwright.spec.fields import Change, Update
@@ -60,12 +57,11 @@ from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.together import KEY, Refused
 
 if TYPE_CHECKING:
-    from gridwright.providers.caller import Caller
     from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import LabUp
     from gridwright.providers.machines import HostMachine
-    from gridwright.providers.preflight import Preflight
-    from gridwright.providers.read_me import Notes
+    from gridwright.providers.provider import Caller, Preflight
+    from gridwright.providers.rendering import Notes
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
@@ -102,7 +98,7 @@ class LabHead:
         if record is None or not record.is_up:
             raise _not_up(spec, record)
         workers = [node.name for node in record.layout.of_role(LabRole.COMPUTE)]
-        head = cls(record, spec.file, kind_of(spec.scheduler).standbys(spec, workers))
+        head = cls(record, spec.file, scheduler_kind(spec.scheduler).standbys(spec, workers))
         head._now()
         return head
 
@@ -316,8 +312,8 @@ def lab_problems(data: Mapping[str, Any]) -> Iterator[Refused]:
     """Problems between fields of a lab: a path and what is wrong there."""
     for name, filesystem in _mapping(data, "filesystems").items():
         kind = filesystem_kind_in(filesystem)
-        if kind is not None and not kind.can_be_in_a_lab:
-            can = [other for other, each in FILESYSTEMS.kinds() if each.can_be_in_a_lab]
+        if kind is not None and not isinstance(kind, LabServices):
+            can = [other for other, each in FILESYSTEMS.kinds() if isinstance(each, LabServices)]
             yield (
                 ("filesystems", name, "type"),
                 FieldError(
@@ -403,6 +399,46 @@ def take_away(lab: str) -> LabDown:
     return LabDown(lab, record is not None, was_stopped, there)
 
 
+class Labs:
+    """See LocalGrids."""
+
+    def processes(self, spec: GridSpec) -> Sequence[int]:
+        """The anchor of the lab, below which all nodes lie, and what powers nodes for the scheduler."""
+        from gridwright.providers.lab.record import read
+
+        record = read(spec.name)
+        known = (record.anchor, record.power) if record is not None else ()
+        return [each.pid for each in known if each is not None]
+
+    def outages(self, spec: GridSpec) -> Sequence[MachineOutage]:
+        """As the record of the lab has them, and what does not serve on controller and storage nodes."""
+        return lab_outages(spec)
+
+    def all(self) -> list[GridHere]:
+        """Labs of this machine, whether their specs are at hand or not."""
+        from gridwright.providers.lab.record import labs
+
+        return [self.named(name) for name in labs()]
+
+    def named(self, name: str) -> GridHere:
+        """A lab by its name; who takes it away is asked first, having named no spec."""
+        from gridwright.providers.lab.record import contents
+
+        question = f"lab {name} goes: its nodes with their processes, jobs and logs, and its file systems"
+        if there := contents(name):
+            question += f" ({'; '.join(there)})"
+        return GridHere(
+            name,
+            partial(_status, name),
+            lambda data: replace_fields(_removal(name, data), question=question),
+            partial(_spec, name),
+            partial(_enter, name),
+        )
+
+
+LOCAL_LABS = Labs()
+
+
 class LabProvider(Provider):
     """See Provider."""
 
@@ -414,6 +450,7 @@ class LabProvider(Provider):
     has_own_kernels = False
     has_machines = True
     powers_nodes = True
+    on_this_machine = LOCAL_LABS
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""
@@ -421,7 +458,7 @@ class LabProvider(Provider):
 
     def state_directory(self, spec: GridSpec) -> Path:
         """In the lab's own directory on this machine, which all its nodes see."""
-        from gridwright.providers.lab.places import Places
+        from gridwright.providers.lab.record import Places
 
         return Places(spec.name).state
 
@@ -442,7 +479,7 @@ class LabProvider(Provider):
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the spec wants them, whatever this machine has."""
-        from gridwright.providers.controller import CONTROLLER
+        from gridwright.providers.machines import CONTROLLER
         from gridwright.schedulers.machines import GridMachines, hardware_of_nodes
 
         here = dict.fromkeys(spec.nodes, machine.hardware)
@@ -456,7 +493,7 @@ class LabProvider(Provider):
 
     def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """What `up` has done already."""
-        from gridwright.providers.read_me import Notes
+        from gridwright.providers.rendering import Notes
 
         return Notes(
             before_steps="`gridwright up` does what follows for a lab; these are the files in "
@@ -481,50 +518,17 @@ class LabProvider(Provider):
 
     def status(self, spec: GridSpec) -> LabStatus:
         """How the lab stands."""
-        from gridwright.providers.lab.owner import record_for
+        from gridwright.providers.lab.record import record_for
 
         record_for(spec)
         return _status(spec.name)
 
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """How to take the lab down: nothing is asked, as it keeps nothing."""
-        from gridwright.providers.lab.owner import record_for
+        from gridwright.providers.lab.record import record_for
 
         record_for(spec)
         return _removal(spec.name, delete_data)
-
-    def processes_here(self, spec: GridSpec) -> Sequence[int]:
-        """The anchor of the lab, below which all nodes lie, and what powers nodes for the scheduler."""
-        from gridwright.providers.lab.record import read
-
-        record = read(spec.name)
-        known = (record.anchor, record.power) if record is not None else ()
-        return [each.pid for each in known if each is not None]
-
-    def outages(self, spec: GridSpec) -> Sequence[MachineOutage]:
-        """As the record of the lab has them, and what does not serve on controller and storage nodes."""
-        return lab_outages(spec)
-
-    def local_grids(self) -> list[GridHere]:
-        """Labs of this machine, whether their specs are at hand or not."""
-        from gridwright.providers.lab.record import labs
-
-        return [self.here(name) for name in labs()]
-
-    def here(self, name: str) -> GridHere:
-        """A lab by its name; who takes it away is asked first, having named no spec."""
-        from gridwright.providers.lab.contents import contents
-
-        question = f"lab {name} goes: its nodes with their processes, jobs and logs, and its file systems"
-        if there := contents(name):
-            question += f" ({'; '.join(there)})"
-        return GridHere(
-            name,
-            partial(_status, name),
-            lambda data: replace_fields(_removal(name, data), question=question),
-            partial(_spec, name),
-            partial(_enter, name),
-        )
 
 
 def _status(lab: str) -> LabStatus:
@@ -534,15 +538,15 @@ def _status(lab: str) -> LabStatus:
 
 
 def _spec(lab: str) -> GridSpec:
-    from gridwright.providers.lab.faults import record_of
-    from gridwright.providers.lab.spec_copy import deployed_spec
+    from gridwright.providers.lab.power import record_of
+    from gridwright.providers.lab.record import deployed_spec
 
     return deployed_spec(record_of(lab))
 
 
 def _enter(lab: str, node: str, command: Sequence[str]) -> int:
-    from gridwright.providers.lab.faults import record_of
     from gridwright.providers.lab.node import node_of
+    from gridwright.providers.lab.power import record_of
 
     return attach(node_of(record_of(lab), node), command)
 

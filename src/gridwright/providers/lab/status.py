@@ -8,18 +8,115 @@ from typing import Any, Literal
 
 from rich.table import Table
 
-from gridwright.errors import GridwrightError
+from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.health import Condition, Health
-from gridwright.providers.lab.contents import missing
+from gridwright.filesystems.capabilities import ServerHealth
+from gridwright.filesystems.health import Condition
+from gridwright.kernel_files import names_in
+from gridwright.providers.filesystem_status import FileSystemStanding, status_lines, status_table
+from gridwright.providers.lab.image import other_installation
 from gridwright.providers.lab.layout import LabLayout
-from gridwright.providers.lab.record import LabRecord, NodeRecord, Standing, read
-from gridwright.providers.lab.refusals import made_by_another
-from gridwright.providers.lab.serving import ServiceState, running_lab, services_of, states
-from gridwright.providers.lab.spec_copy import deployed_spec
+from gridwright.providers.lab.record import (
+    LabRecord,
+    NodeRecord,
+    Places,
+    Standing,
+    contents,
+    deployed_spec,
+    differences,
+    missing,
+    part_of,
+    read,
+)
+from gridwright.providers.lab.services import ServiceState, running_lab, services_of, states
 from gridwright.report.terminal.frame import framed_table, text_of
 from gridwright.services.service import ServiceNode
 from gridwright.spec.filesystem import FileSystem
+from gridwright.spec.model import GridSpec
+
+# What `up` must not do about a lab that has data: nothing of it goes but by `down`.
+
+
+def _down(lab: str) -> str:
+    """The remedy that deletes, with what it deletes."""
+    there = "; ".join(contents(lab))
+    return f"run gridwright down, which deletes it: {there}" if there else "run gridwright down"
+
+
+def refuse_changes(record: LabRecord, spec: GridSpec) -> None:
+    """Raise GridwrightError (INPUT) with each difference to the spec that a lab was made from."""
+    if changed := differences(record, spec):
+        raise GridwrightError(
+            *(
+                Problem(
+                    what=f"lab {spec.name} is {record.standing}, and made from another spec: {each}",
+                    where=str(spec.file) if spec.file else None,
+                    remedy=f"write it as it was; or {_down(record.lab)}; then gridwright up again",
+                )
+                for each in changed
+            )
+        )
+
+
+def refuse_half_removed(record: LabRecord) -> None:
+    """Raise GridwrightError (ENVIRONMENT) for a lab of which part of the data went."""
+    raise environment_error(
+        f"a gridwright down of lab {record.lab} was not finished, and files of it went",
+        where=str(Places(record.lab).home),
+        remedy=f"{_down(record.lab)}; then gridwright up makes a new one",
+    )
+
+
+def refuse_other_installation(record: LabRecord) -> None:
+    """Raise GridwrightError (ENVIRONMENT) where the nodes of a lab that is up cannot run this Gridwright."""
+    if why := made_by_another(record):
+        raise environment_error(
+            f"lab {record.lab} is up, and cannot be used from here: {why}",
+            remedy=f"use that command; or {_down(record.lab)}; then gridwright up makes a new one",
+        )
+
+
+def made_by_another(record: LabRecord) -> str | None:
+    """Why the nodes of a lab cannot run this Gridwright; None where they can, or none is up."""
+    first = next((node.process for node in record.nodes if node.process and node.up), None)
+    return other_installation(first.pid) if first else None
+
+
+def refuse_missing(record: LabRecord, spec: GridSpec) -> None:
+    """Raise GridwrightError (ENVIRONMENT) where a lab, or nodes of it, would be booted without its data."""
+    if gone := missing(record, spec):
+        raise environment_error(
+            f"lab {record.lab} was up, and of its data this is not there: {', '.join(map(str, gone))}",
+            remedy=f"mount or put back what holds it, and run gridwright up again; or {_down(record.lab)}",
+        )
+
+
+def refuse_unknown(lab: str) -> None:
+    """Raise GridwrightError (ENVIRONMENT) where files are there as of a lab, and no record of it."""
+    home = Places(lab).home
+    if home.is_symlink() and not home.exists():
+        raise environment_error(
+            f"lab {lab} has its files elsewhere, and they are not there",
+            where=f"{home} -> {home.readlink()}",
+            remedy="mount what holds them, and run gridwright up again",
+        )
+    # A command that is killed while it writes the first record leaves no more than part of that.
+    if set(names_in(home)) - {part_of(Places(lab).record).name}:
+        raise environment_error(
+            f"files of a lab {lab} are here, and no record of it",
+            where=str(home),
+            remedy=f"put {Places(lab).record.name} back; or move the directory away; or {_down(lab)}",
+        )
+
+
+def no_image(record: LabRecord) -> GridwrightError:
+    """The error for a stopped lab whose node image is gone, and cannot be made by this release."""
+    return environment_error(
+        f"the node image that lab {record.lab} was made with is gone, and this release makes another one",
+        where=record.image,
+        remedy=f"put it back, or use the release that made the lab; or {_down(record.lab)}",
+    )
+
 
 NodeStanding = Literal["up", "partitioned", "powered-off", "powered-down"]
 """powered-down: off until a job waits for it, which is as it should be."""
@@ -46,28 +143,6 @@ class NodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class LabFileSystemStatus:
-    """A file system, as the controller sees it; sizes in bytes."""
-
-    name: str
-    type: str
-    path: str
-    lacking: str | None
-    """Why the controller cannot use it, in words; None where it can."""
-    total_bytes: int | None = None
-    free_bytes: int | None = None
-    health: Health | None = None
-    """What its servers say; None for a kind that has none, and where they could not be asked."""
-
-    @property
-    def condition(self) -> Condition:
-        """How well it is."""
-        if self.lacking is not None:
-            return Condition.BROKEN
-        return Condition.HEALTHY if self.health is None else self.health.condition
-
-
-@dataclass(frozen=True, slots=True)
 class LabStatus:
     """A lab."""
 
@@ -75,7 +150,7 @@ class LabStatus:
     state: LabStanding
     network: str | None = None
     nodes: tuple[NodeStatus, ...] = ()
-    filesystems: tuple[LabFileSystemStatus, ...] = ()
+    filesystems: tuple[FileSystemStanding, ...] = ()
     power: str | None = None
     """What is lacking of what powers nodes on and off; None where nothing is, or no node is powered."""
     missing: tuple[str, ...] = ()
@@ -117,22 +192,13 @@ def _tables(status: LabStatus) -> Iterator[Table]:
     for node in status.nodes:
         nodes.add_row(node.name, node.role, node.address, node.state, _services(node))
     yield nodes
-    if status.filesystems:
-        table = framed_table("File systems", ["name", "type", "path", "state"], ["size", "free"])
-        for each in status.filesystems:
-            table.add_row(each.name, each.type, each.path, each.condition.value, *_sizes(each))
-        yield table
+    yield from status_table(status.filesystems)
 
 
 def _services(node: NodeStatus) -> str:
     return ", ".join(
         each.service if each.lacking is None else f"{each.service} (NOT OK)" for each in node.services
     )
-
-
-def _sizes(filesystem: LabFileSystemStatus) -> list[str]:
-    sizes = (filesystem.total_bytes, filesystem.free_bytes)
-    return ["" if size is None else f"{size / 1e9:.1f} GB" for size in sizes]
 
 
 def _lacking(status: LabStatus) -> Iterable[str]:
@@ -144,12 +210,7 @@ def _lacking(status: LabStatus) -> Iterable[str]:
         for each in node.services:
             if each.lacking is not None:
                 yield f"{node.name}: {each.service}: {each.lacking}"
-    for filesystem in status.filesystems:
-        if filesystem.lacking is not None:
-            yield f"file system {filesystem.name}: {filesystem.lacking}"
-        for finding in filesystem.health.findings if filesystem.health else ():
-            yield f"{finding.level} {finding.name}: file system {filesystem.name}: {finding.text}"
-            yield f"  {finding.remedy}"
+    yield from status_lines(status.filesystems)
 
 
 def status(lab: str) -> LabStatus:
@@ -195,15 +256,16 @@ def _node(
 
 def _filesystem(
     name: str, filesystem: FileSystem, controller: ServiceNode | None, layout: LabLayout
-) -> LabFileSystemStatus:
+) -> FileSystemStanding:
     path = str(filesystem.path)
     if controller is None:
-        return LabFileSystemStatus(name, filesystem.type, path, "the controller is not up")
+        return FileSystemStanding(name, filesystem.type, path, "the controller is not up")
     found = None
     lacking, total, free = None, None, None
     try:
-        if servers := layout.storage_of(name):
-            found = kind_of(filesystem).server_health(controller.run, servers[0].address)
+        kind = kind_of(filesystem)
+        if (servers := layout.storage_of(name)) and isinstance(kind, ServerHealth):
+            found = kind.server_health(controller.run, servers[0].address)
         mounted = controller.run(["mountpoint", "-q", "--", path], timeout_s=_ANSWER_S)
         if mounted.status:
             lacking = "it is not mounted on the controller"
@@ -216,4 +278,4 @@ def _filesystem(
         lacking = f"it does not answer: {error.problems[0].what}"
     except ValueError:
         lacking = "it does not tell its size"
-    return LabFileSystemStatus(name, filesystem.type, path, lacking, total, free, found)
+    return FileSystemStanding(name, filesystem.type, path, lacking, total, free, found)

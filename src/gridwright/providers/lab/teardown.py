@@ -11,12 +11,10 @@ from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.providers.lab import cgroups
-from gridwright.providers.lab.disk import detach_all
-from gridwright.providers.lab.network import hardware_address
-from gridwright.providers.lab.places import LABS, Places
+from gridwright.providers.lab.boot import hardware_address
 from gridwright.providers.lab.power_process import end_power
-from gridwright.providers.lab.processes import ProcessId, end_all
-from gridwright.providers.lab.record import LabRecord, write
+from gridwright.providers.lab.record import LABS, LabRecord, Places, detach_all, write
+from gridwright.providers.lab.syscalls import ProcessId, end_all
 
 PATIENCE_S = 15.0
 """How long the kernel may take to end processes: one that waits for a dead disk does not end."""

@@ -9,17 +9,38 @@ from typing import Any
 
 from gridwright.errors import environment_error
 from gridwright.kernel_files import boot_id
-from gridwright.providers.caller import Caller
-from gridwright.providers.lab import network
+from gridwright.providers.lab import boot
 from gridwright.providers.lab.boot import boot_lab, boot_nodes
-from gridwright.providers.lab.host_python import OPEN_PYTHON, check_python, closed_python
-from gridwright.providers.lab.image import ensure_image, lab_packages, root_filesystem
+from gridwright.providers.lab.image import (
+    OPEN_PYTHON,
+    check_python,
+    closed_python,
+    ensure_image,
+    lab_packages,
+    root_filesystem,
+)
 from gridwright.providers.lab.layout import layout_of
-from gridwright.providers.lab.owner import record_for
 from gridwright.providers.lab.power_process import start_power
 from gridwright.providers.lab.preflight import check_machine
-from gridwright.providers.lab.record import LabRecord, NodeRecord, locked, read, write
-from gridwright.providers.lab.refusals import (
+from gridwright.providers.lab.record import (
+    LabRecord,
+    NodeRecord,
+    digest,
+    keep_copy,
+    locked,
+    read,
+    record_for,
+    write,
+)
+from gridwright.providers.lab.services import (
+    make_homes,
+    make_libraries,
+    running_lab,
+    serve,
+    services_of,
+    states,
+)
+from gridwright.providers.lab.status import (
     no_image,
     refuse_changes,
     refuse_half_removed,
@@ -27,10 +48,8 @@ from gridwright.providers.lab.refusals import (
     refuse_other_installation,
     refuse_unknown,
 )
-from gridwright.providers.lab.services.users import make_homes
-from gridwright.providers.lab.serving import make_libraries, running_lab, serve, services_of, states
-from gridwright.providers.lab.spec_copy import digest, keep_copy
 from gridwright.providers.lab.teardown import end, ignore_signals, leftovers, take_down
+from gridwright.providers.provider import Caller
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec
 from gridwright.state_parts import make_state
@@ -200,7 +219,7 @@ def _mend(record: LabRecord, spec: GridSpec, caller: Caller) -> tuple[LabRecord,
     mended = []
     if cut := [node for node in record.nodes if node.partitioned and node.up]:
         if record.anchor is not None:
-            network.partition(record.anchor.pid, [node.plan for node in cut], heal=True)
+            boot.partition(record.anchor.pid, [node.plan for node in cut], heal=True)
         for node in cut:
             record = record.with_node(replace(node, partitioned=False))
             mended.append(f"{node.plan.name} was cut off from the others")

@@ -13,7 +13,7 @@ from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.together import KEY, Refused
 
 if TYPE_CHECKING:
-    from gridwright.providers.read_me import Notes
+    from gridwright.providers.rendering import Notes
     from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.model import GridSpec
@@ -61,7 +61,7 @@ class LocalProvider(Provider):
 
     def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """Whose cores and memory were written down."""
-        from gridwright.providers.read_me import Notes
+        from gridwright.providers.rendering import Notes
 
         if not setup.files:
             return Notes()
@@ -72,10 +72,13 @@ class LocalProvider(Provider):
 
     def refuse(self, spec: GridSpec, verb: str) -> NoReturn:
         """Raise GridwrightError (INPUT): there is nothing to make of a machine that is there."""
+        one = spec.is_one_machine
+        what = "is the machine that Gridwright runs on" if one else "is of machines that are there already"
         raise input_error(
-            f"grid {spec.name} is the machine that Gridwright runs on: nothing is for {verb} to do",
+            f"grid {spec.name} {what}: nothing has to be brought up, and {verb} is for grids that up makes",
             where=str(spec.file) if spec.file else None,
-            remedy="gridwright prove and gridwright submit work as it is; write provider: lab for a lab",
+            remedy="gridwright doctor says how it is; gridwright prove and gridwright submit work as it is; "
+            f"write provider: {'lab for a lab' if one else 'site for a status of them'}",
         )
 
 

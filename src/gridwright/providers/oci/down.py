@@ -10,21 +10,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gridwright.errors import environment_error, input_error
-from gridwright.providers.caller import Caller
 from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.deployer import Deployer
-from gridwright.providers.oci.emptying import empty
+from gridwright.providers.oci.deploy.resource_manager import POLL_S, Deployer, root_files, unprotected
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
-from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.oci.leftovers import STACK_TYPE, OciLeftover, tagged
-from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
-from gridwright.providers.oci.resource_manager import POLL_S
+from gridwright.providers.oci.layout import GRID, GRID_TAG, PART_TAG, STORAGE, oci_layout, stack_name
+from gridwright.providers.oci.leftovers import STACK_TYPE, OciLeftover, empty, tagged
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.stack_archive import root_files, unprotected
 from gridwright.providers.oci.stopping import shut_down
 from gridwright.providers.oci.terraform.boot import bucket_name
 from gridwright.providers.oci.up import section_of
+from gridwright.providers.provider import Caller
 from gridwright.spec.model import GridSpec
 
 

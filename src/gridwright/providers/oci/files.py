@@ -23,28 +23,33 @@ from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.model.layouts import library_layouts
-from gridwright.node_programs.one_file import one_file, unit_of
-from gridwright.providers.boot.bundle import Bundle, Part, bundle
-from gridwright.providers.boot.known_distributions import known_distributions
+from gridwright.node_programs.one_file import NodeProgram
+from gridwright.providers.boot.bundle import Bundle, Part, bundle, known_distributions
 from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres, root_squash_rows
 from gridwright.providers.machines import machines_of_types
-from gridwright.providers.oci import targets_program, volumes_program
-from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole, oci_layout
-from gridwright.providers.oci.names import GRID, STORAGE
-from gridwright.providers.oci.service_subnet import services, tiered_lustres
+from gridwright.providers.oci.layout import (
+    GRID,
+    STORAGE,
+    OciLayout,
+    OciMachine,
+    OciRole,
+    oci_layout,
+    services,
+    tiered_lustres,
+)
 from gridwright.providers.oci.terraform.boot import bundle_file
-from gridwright.providers.oci.terraform.grid import grid_root
+from gridwright.providers.oci.terraform.machines import grid_root
 from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.terraform.storage import storage_root
 from gridwright.providers.oci.user_data import boot_file, user_data_files
-from gridwright.providers.read_me import markdown
+from gridwright.providers.rendering import markdown
 from gridwright.providers.shared_disks import (
     ClusterParts,
     cluster_documents,
     playbook_clusters,
     shared_disk_file_systems,
 )
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.machines import USABLE_PART
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
@@ -55,18 +60,14 @@ from gridwright.spec.site_setup import MACHINES
 from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.units import HOURS_PER_MONTH
 
-UNIT = "gridwright-cards.service"
-_CARDS_PACKAGE = "gridwright.providers.oci.cards"
-
-
-def build_zipapp() -> bytes:
-    """The program, the same bytes for the same sources."""
-    return one_file(_CARDS_PACKAGE, "the look for network cards", ["gridwright.providers.oci.boot"])
-
-
-def unit_file() -> str:
-    """The systemd unit that runs it at every start."""
-    return unit_of(_CARDS_PACKAGE)
+_BOOT = "gridwright.providers.oci.boot"
+CARDS = NodeProgram("gridwright.providers.oci.cards", "the look for network cards", (_BOOT,))
+VOLUMES = NodeProgram("gridwright.providers.oci.volumes", "the look for volumes", (_BOOT,))
+TARGETS = NodeProgram(
+    "gridwright.providers.oci.targets",
+    "the targets of this server",
+    ("gridwright.node_programs.scratch", "gridwright.node_programs.lustre_targets", _BOOT),
+)
 
 
 def cluster_parts(spec: GridSpec, layout: OciLayout) -> dict[str, ClusterParts]:
@@ -164,7 +165,7 @@ class OciMachineFiles:
 
 def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) -> OciMachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
-    scheduler = kind_of(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
+    scheduler = scheduler_kind(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
     hosts = oci_hosts(spec, layout)
     known = _provided(spec, layout)
     playbook = playbook_files(spec, hosts, scheduler, known)
@@ -193,18 +194,15 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
     volumes = volumes_of_servers(layout)
     files: dict[str, str | bytes] = {}
     if volumes:
-        files["roles/shared_volumes/files/volumes.pyz"] = volumes_program.build_zipapp()
-        files[f"roles/shared_volumes/files/{volumes_program.UNIT}"] = volumes_program.unit_file()
+        files |= VOLUMES.role_files("shared_volumes")
     cards = {each.name: str(each.second_address) for each in layout.machines if each.second_address}
     if cards:
-        files["roles/second_card/files/cards.pyz"] = build_zipapp()
-        files[f"roles/second_card/files/{UNIT}"] = unit_file()
+        files |= CARDS.role_files("second_card")
     targets = targets_of(layout)
     if targets:
         # Role lustre_server has it run, between its packages and its parameters.
         files |= tree(resources.files(_PACKAGE).joinpath("roles", _TARGETS), f"roles/{_TARGETS}/")
-        files[f"roles/{_TARGETS}/files/targets.pyz"] = targets_program.build_zipapp()
-        files[f"roles/{_TARGETS}/files/{targets_program.UNIT}"] = targets_program.unit_file()
+        files |= TARGETS.role_files(_TARGETS)
     return Provided(
         sources=mount_sources(spec, layout),
         addresses=layout.addresses,
@@ -263,7 +261,7 @@ def _server_variables(spec: GridSpec, layout: OciLayout) -> dict[str, object]:
     return {
         "lustre_server_image_field": "oci.server_image",
         "lustre_server_targets_role": _TARGETS,
-        "lustre_server_targets_unit": targets_program.UNIT,
+        "lustre_server_targets_unit": TARGETS.unit,
         "lustre_server_silent": True,
         "lustre_server_root_squash": root_squash_rows(spec, layout.root_nids),
     }

@@ -21,13 +21,12 @@ from typing import Any
 import psutil
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.caller import Caller
 from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.deployer import outputs
-from gridwright.providers.oci.layout import LOGIN, OciLayout, OciRole, oci_layout
-from gridwright.providers.oci.names import GRID, stack_name
+from gridwright.providers.oci.deploy.resource_manager import outputs
+from gridwright.providers.oci.layout import GRID, LOGIN, OciLayout, OciRole, oci_layout, stack_name
 from gridwright.providers.oci.section import LONGEST_SESSION_S
 from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.provider import Caller
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.ssh_gate import Passage
 from gridwright.schedulers.ssh_head import SshHead

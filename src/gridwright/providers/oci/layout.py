@@ -11,26 +11,95 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from ipaddress import IPv4Network
+from typing import Any
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import GridwrightError, Problem, input_error
-from gridwright.providers.controller import CONTROLLER
+from gridwright.filesystems.provided import FileStorage, TieredLustre, requested
+from gridwright.filesystems.site import Site
 from gridwright.providers.lustre_servers import (
+    ServerExamples,
     Target,
+    WrongField,
     built_lustres,
     fsname,
+    lustre_problems,
     server_roles,
     targets_of_servers,
 )
-from gridwright.providers.oci.devices import DEVICE_LETTERS, device
-from gridwright.providers.oci.lustre_rules import lustre_rules
+from gridwright.providers.machines import CONTROLLER
 from gridwright.providers.oci.section import SERVICES, Oci
-from gridwright.providers.oci.service_subnet import services, services_problems
 from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
+
+# Device paths of block volumes, the same on each server that attaches one (OCI, consistent device paths).
+
+DEVICE_LETTERS = (*(f"{chr(each)}" for each in range(ord("b"), ord("z") + 1)), *(f"a{c}" for c in "abcdefg"))
+"""Ends of the consistent device paths: 32 of them, from oraclevdb to oraclevdag (facts oci-scale)."""
+
+
+def device(index: int) -> str:
+    """The path of the volume with this number on each server that attaches it."""
+    return f"/dev/oracleoci/oraclevd{DEVICE_LETTERS[index % len(DEVICE_LETTERS)]}"
+
+
+# Platform images of OCI, by the distribution: how its list of images names operating system and version.
+
+PLATFORM_IMAGES = {
+    "ubuntu-24.04": ("Canonical Ubuntu", "24.04"),
+    "ol-9": ("Oracle Linux", "9"),
+}
+"""Operating system and version as GET /images of the Core Services API has them (OCI, platform images)."""
+
+
+def has_platform_image(distribution: str) -> bool:
+    """Whether machines of a distribution can start without an image of the site's; none is the default."""
+    return not distribution or distribution in PLATFORM_IMAGES
+
+
+# File systems of a grid that Oracle runs, and the subnet that they need.
+
+
+def tiered_lustres(spec: GridSpec) -> dict[str, TieredLustre]:
+    """Those that Oracle runs as Lustre, by name."""
+    return requested(spec, TieredLustre)
+
+
+def file_storages(spec: GridSpec) -> dict[str, FileStorage]:
+    """Those that Oracle exports by NFS, by name."""
+    return requested(spec, FileStorage)
+
+
+def services(spec: GridSpec) -> tuple[str, ...]:
+    """The names of all of them."""
+    return (*tiered_lustres(spec), *file_storages(spec))
+
+
+def services_problems(spec: GridSpec, oci: Oci, subnets: Mapping[str, IPv4Network]) -> Iterator[Problem]:
+    """Services choose addresses by themselves, and could take those that machines have in the same subnet."""
+    names = " and ".join(services(spec))
+    if not names:
+        return
+    if oci.vcn is not None and oci.vcn.subnets.services is None:
+        yield problem_at(
+            spec,
+            ("oci", "vcn", "subnets"),
+            f"Oracle runs {names}, which takes addresses of its own choice, and no subnet is named for that",
+            "add services: with the OCID of a subnet, and its range under ranges",
+        )
+    elif SERVICES not in subnets:
+        yield problem_at(
+            spec,
+            ("oci", "subnets") if oci.vcn is None else ("oci", "vcn", "ranges"),
+            f"Oracle runs {names}, which needs a subnet of its own, and the others leave no eighth of the "
+            "network",
+            "write smaller subnets, or services: with a range that is free",
+        )
+
 
 GIB = 2**30
 
@@ -431,3 +500,63 @@ def _of_servers(spec: GridSpec, group: _Group, kind: tuple[int, int]) -> Iterato
                 pair=0, index=index, gib=kind[0], vpus_per_gib=kind[1], servers=(name,),
                 device=device(index), target=target,
             )  # fmt: skip
+
+
+# What cannot be built on OCI of a Lustre on servers of the grid's own, each with the nearest right value.
+
+MOST_VOLUMES = 32
+"""Volumes that one instance attaches (OCI, Block Volume, limits; facts oci-scale)."""
+_EXAMPLES = ServerExamples(
+    mds="{instance: VM.Standard.E5.Flex(8), disks: {type: higher-performance, size: 1 TiB}}",
+    disks="{type: balanced, count: 8, size: 1 TiB}",
+    volume="balanced",
+)
+
+
+def lustre_rules(spec: GridSpec) -> Iterator[WrongField]:
+    """Fields that are wrong, whatever the catalogue knows of shapes and volumes."""
+    yield from lustre_problems(spec, _EXAMPLES)
+    yield from _too_many_volumes(spec)
+
+
+def report_lustre_rules(site: Site) -> None:
+    """Note them for `check`; one that is only predicted, without section oci, may lack what is built."""
+    rules = _too_many_volumes if site.spec.section(Oci) is None else lustre_rules
+    for each in rules(site.spec):
+        site.report(*each)
+
+
+def _too_many_volumes(spec: GridSpec) -> Iterator[WrongField]:
+    for name, lustre in built_lustres(spec).items():
+        for role, servers in server_roles(lustre):
+            count = 1 if servers.disks is None else servers.disks.count or 1
+            if count > MOST_VOLUMES:
+                yield (
+                    ("filesystems", name, role, "disks", "count"),
+                    f"an instance attaches {MOST_VOLUMES} volumes at most, and each {role.upper()} of {name} "
+                    f"would have {count}",
+                    f"write {MOST_VOLUMES}, or more servers",
+                )
+
+
+# Names of what a grid has on OCI, and the tags by which all of it is found again.
+
+GRID_TAG, PART_TAG = "gridwright-grid", "gridwright-part"
+STORAGE, GRID = "storage", "grid"
+"""The two roots, which are directories of what is rendered and stacks of Resource Manager."""
+
+
+def stack_name(grid: str, part: str) -> str:
+    """The name of a stack of Resource Manager."""
+    return f"gridwright-{grid}-{part}"
+
+
+def is_there(resource: Any, grid: str) -> bool:  # noqa: ANN401 - the SDK has no types
+    """Whether an instance or a volume is the grid's, and is not gone or going."""
+    tagged = (resource.freeform_tags or {}).get(GRID_TAG) == grid
+    return tagged and resource.lifecycle_state not in ("TERMINATED", "TERMINATING")
+
+
+def tags(layout: OciLayout, part: str) -> dict[str, str]:
+    """Free-form tags of everything in a root; those of the site cannot hide the grid's."""
+    return {**layout.oci.tags, GRID_TAG: layout.grid, PART_TAG: part}

@@ -1,12 +1,44 @@
-"""What of a grid is in the tenancy, found by its tag: the proof that `down` has left nothing."""
+"""What is left of a grid beyond its stacks: by tags, in buckets, and in a state that is known."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gridwright.providers.oci.names import GRID_TAG
+from gridwright.errors import Problem
+from gridwright.providers.oci.deploy.resource_manager import Deployer, managed
+from gridwright.providers.oci.layout import GRID, GRID_TAG, STORAGE, stack_name
 from gridwright.providers.oci.session import OciCloud
+from gridwright.providers.provider import Caller
+from gridwright.spec.model import GridSpec
+
+# The bucket is emptied before it goes: OCI deletes none that has objects.
+
+_SERVICE, _CLIENT = "object_storage", "ObjectStorageClient"
+
+
+def namespace(cloud: OciCloud, compartment: str) -> str:
+    """The tenancy's namespace of buckets. Raises OciCallError."""
+    return str(cloud.call(_SERVICE, _CLIENT, "get_namespace", compartment_id=compartment))
+
+
+def empty(cloud: OciCloud, compartment: str, bucket: str, caller: Caller) -> int:
+    """Delete all objects of a bucket, where it is there; how many there were. Raises OciCallError."""
+    where, count = (namespace(cloud, compartment), bucket), 0
+    while names := _first_names(cloud, *where):
+        for each in names:
+            caller.go_on()
+            cloud.call_or_none(_SERVICE, _CLIENT, "delete_object", *where, each)
+        count += len(names)
+    return count
+
+
+def _first_names(cloud: OciCloud, *where: str) -> list[str]:
+    """Names of the first page: what is deleted makes place for the next ones."""
+    found = cloud.call_or_none(_SERVICE, _CLIENT, "list_objects", *where)
+    return [] if found is None else [str(each.name) for each in found.objects]
+
 
 GONE = frozenset({"TERMINATED", "TERMINATING", "DELETED", "DELETING", "DETACHED", "INACTIVE"})
 """States, in capitals, of resources that the search still lists (OCI, Search: resources stay a while)."""
@@ -53,3 +85,25 @@ def tagged(cloud: OciCloud, grid: str) -> list[OciLeftover]:
         # The search knows a key and a value, each of any tag; that both are of one is looked at here.
         and (each.freeform_tags or {}).get(GRID_TAG) == grid
     ]
+
+
+# Whether the state that is at hand is that of the grid which is there.
+
+
+def unknown_grid(spec: GridSpec, cloud: OciCloud, deployer: Deployer) -> Iterator[Problem]:
+    """A problem where the grid is there, and no state that is at hand knows anything of it.
+
+    All of it would be made a second time, and nobody would take the first one away. Raises GridwrightError.
+    """
+    stacks = [deployer.find(stack_name(spec.name, part)) for part in (STORAGE, GRID)]
+    if any(each is not None and managed(deployer.state(each)) for each in stacks):
+        return
+    there = [each for each in tagged(cloud, spec.name) if each.type.lower() != STACK_TYPE]
+    if there:
+        yield Problem(
+            f"grid {spec.name} is there already, such as {there[0].text}, and the state that knows it is not "
+            f"in {deployer.where}",
+            where=f"OCI, {cloud.region}",
+            remedy="write oci.deploy and oci.state that it was made with, or bring that directory here; or "
+            "write another name",
+        )

@@ -24,20 +24,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import Finding, GridwrightError
+from gridwright.filesystems.capabilities import CloudFindings
 from gridwright.filesystems.site import Site
+from gridwright.model.pricing_provider import PricingProvider
 from gridwright.providers.boot.bundle import pointer
-from gridwright.providers.caller import Caller
-from gridwright.providers.controller import CONTROLLER
 from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.no_scheduler import nodes_without_jobs, scheduler_not_packaged
-from gridwright.providers.oci.boot_reports import BootReports, object_text
+from gridwright.providers.machines import CONTROLLER, nodes_without_jobs, scheduler_not_packaged
 from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.deployer import Deployer, outputs
-from gridwright.providers.oci.devices import DEVICE_LETTERS
-from gridwright.providers.oci.layout import DEFAULT_VOLUME, OciLayout, oci_layout
-from gridwright.providers.oci.names import GRID, STORAGE, is_there, stack_name
-from gridwright.providers.oci.platform_images import has_platform_image
-from gridwright.providers.oci.resource_manager import POLL_S
+from gridwright.providers.oci.deploy.resource_manager import POLL_S, Deployer, outputs
+from gridwright.providers.oci.layout import (
+    DEFAULT_VOLUME,
+    DEVICE_LETTERS,
+    GRID,
+    STORAGE,
+    OciLayout,
+    has_platform_image,
+    is_there,
+    oci_layout,
+    stack_name,
+    tiered_lustres,
+)
 from gridwright.providers.oci.section import (
     LARGEST_NETWORK,
     NETWORK,
@@ -47,18 +53,17 @@ from gridwright.providers.oci.section import (
     Oci,
     default_subnets,
 )
-from gridwright.providers.oci.service_subnet import tiered_lustres
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.terraform.boot import PARTS
+from gridwright.providers.oci.terraform.boot import PARTS, BootReports, object_text
 from gridwright.providers.oci.up import section_of
 from gridwright.providers.oci.user_data import part_of
-from gridwright.providers.provider import Provider, Removal
+from gridwright.providers.provider import Caller, Provider, Removal
 from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.setup.distributions import distribution
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec
-from gridwright.spec.provider import MetadataService, ProviderSection
+from gridwright.spec.provider import MetadataService, ProviderSection, Purchasing, SharedVolumes
 from gridwright.spec.storage import Disks, Servers
 from gridwright.units import format_rate
 from gridwright.yamltext.fields import FieldError
@@ -66,12 +71,10 @@ from gridwright.yamltext.together import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost
-    from gridwright.providers.linked import LinkedRepository
     from gridwright.providers.machines import HostMachine
-    from gridwright.providers.oci.up_result import OciUp
-    from gridwright.providers.preflight import Preflight
-    from gridwright.providers.read_me import Notes
-    from gridwright.providers.rendering import Rendering
+    from gridwright.providers.oci.up import OciUp
+    from gridwright.providers.provider import LinkedRepository, Preflight
+    from gridwright.providers.rendering import Notes, Rendering
     from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
@@ -83,7 +86,9 @@ if TYPE_CHECKING:
 def oci_findings(spec: GridSpec) -> Iterator[Finding]:
     """All findings about a grid on OCI; what the catalogue does not know is passed over here."""
     for name, filesystem in spec.filesystems.items():
-        yield from FILESYSTEMS.get(filesystem.type).cloud_findings(name, filesystem, spec)
+        kind = FILESYSTEMS.get(filesystem.type)
+        if isinstance(kind, CloudFindings):
+            yield from kind.cloud_findings(name, filesystem, spec)
     yield from _scheduler(spec)
     yield from _no_server_image(spec)
     yield from _no_client_packages(spec)
@@ -545,98 +550,8 @@ def _known(site: Site, each: NamedShape) -> InstanceType | None:
         return None
 
 
-class OciProvider(Provider):
-    """See Provider."""
-
-    name = "oci"
-    section = ProviderSection(
-        Oci,
-        "What only provider oci has. render needs it.",
-        Update(Change.REBUILD, "network and machines are made anew"),
-    )
-    metadata_service = MetadataService(
-        # Boot volumes answer by iSCSI at 169.254.0.2, other volumes in 169.254.2.0/24 and beyond, without a
-        # password: who reaches them reads the disk of root.
-        addresses=("169.254.0.0/16", "fd00:c1::a9fe:a9fe"),
-        accounts=("oracle-cloud-agent", "oracle-cloud-agent-updater"),
-        # 169.254.169.254 is the name service and the clock of a VCN, too.
-        open_tcp=(53,),
-        open_udp=(53, 123),
-    )
-    """OCI, getting instance metadata; essential firewall rules; DNS in your VCN; configuring NTP. The
-    IPv6 address is that of the oci SDK for Python 2.189.0 (instance_principals_security_token_signer.py)."""
-    is_cloud = True
-    one_price_everywhere = True
-    shares_volumes = True
-    shares_pools = True
-    planned_volumes = ("lower-cost", "balanced", "higher-performance")
-
-    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
-        """See ProviderKind."""
-        return oci_problems(data)
-
-    def findings(self, spec: GridSpec) -> Iterator[Finding]:
-        """See ProviderKind."""
-        return oci_findings(spec)
-
-    def hosts(self, spec: GridSpec, machine: str) -> Hosts:
-        """Nodes by name, and the node of the scheduler's own service."""
-        from gridwright.providers.controller import CONTROLLER
-        from gridwright.setup.playbook import Hosts
-
-        compute = super().hosts(spec, machine).names()
-        return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
-
-    def head_node(self, spec: GridSpec) -> HeadNode:
-        """The machine with the scheduler, through the bastion; this one where it is the grid's."""
-        from gridwright.providers.oci.head import oci_head
-
-        return oci_head(spec)
-
-    def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
-        """Two Terraform roots, beside the playbook; the playbook alone where the spec has no section oci."""
-        from gridwright.providers.oci.files import oci_files
-        from gridwright.providers.rendering import Rendering
-
-        if spec.section(Oci) is None:
-            return super().render(spec, machine, release)
-        return Rendering(*oci_files(spec, release))
-
-    def linked_repository(
-        self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
-    ) -> LinkedRepository:
-        """One of managed Lustre, whose objects are asked for by OCI's own API."""
-        from gridwright.providers.oci.object_links.linked import OciLinkedRepository
-        from gridwright.providers.oci.session import OciCloud
-
-        return OciLinkedRepository(spec, directory, OciCloud(str(spec.region)), caller)
-
-    def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> OciUp:
-        """Make the grid by Resource Manager, or change it."""
-        from gridwright.providers.oci.up import up
-
-        return up(spec, caller, replace)
-
-    def preflight(self, spec: GridSpec) -> Preflight:
-        """See Provider."""
-        from gridwright.providers.oci.preflight.checking import check
-
-        return check(spec)
-
-    def status(self, spec: GridSpec) -> OciStatus:
-        """How the grid stands."""
-        return status(spec)
-
-    def drifted(self, spec: GridSpec, caller: Caller) -> OciStatus:
-        """See Provider."""
-        return status(spec, caller, drift=True)
-
-    def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
-        """What down would do."""
-        from gridwright.providers.oci.down import down, look, question
-
-        found = look(spec, delete_data)
-        return Removal(question(found), lambda caller: down(found, caller), is_long=True)
+class OciPricing(PricingProvider):
+    """See PricingProvider."""
 
     def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
         """Bastion host, grid control server, boot volumes."""
@@ -658,9 +573,114 @@ class OciProvider(Provider):
 
     def report_too_many_volumes(self, site: Site) -> None:
         """See PricingProvider."""
-        from gridwright.providers.oci.lustre_rules import report_lustre_rules
+        from gridwright.providers.oci.layout import report_lustre_rules
 
         report_lustre_rules(site)
+
+
+class OciComparison:
+    """See StateComparison."""
+
+    def drifted(self, spec: GridSpec, caller: Caller) -> OciStatus:
+        """See Provider."""
+        return status(spec, caller, drift=True)
+
+
+class LustreRepositories:
+    """Repositories that managed Lustre carries."""
+
+    def linked_repository(
+        self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
+    ) -> LinkedRepository:
+        """One of managed Lustre, whose objects are asked for by OCI's own API."""
+        from gridwright.providers.oci.object_links.linked import OciLinkedRepository
+        from gridwright.providers.oci.session import OciCloud
+
+        return OciLinkedRepository(spec, directory, OciCloud(str(spec.region)), caller)
+
+
+class OciProvider(Provider):
+    """See Provider."""
+
+    name = "oci"
+    section = ProviderSection(
+        Oci,
+        "What only provider oci has. render needs it.",
+        Update(Change.REBUILD, "network and machines are made anew"),
+    )
+    metadata_service = MetadataService(
+        # Boot volumes answer by iSCSI at 169.254.0.2, other volumes in 169.254.2.0/24 and beyond, without a
+        # password: who reaches them reads the disk of root.
+        addresses=("169.254.0.0/16", "fd00:c1::a9fe:a9fe"),
+        accounts=("oracle-cloud-agent", "oracle-cloud-agent-updater"),
+        # 169.254.169.254 is the name service and the clock of a VCN, too.
+        open_tcp=(53,),
+        open_udp=(53, 123),
+    )
+    """OCI, getting instance metadata; essential firewall rules; DNS in your VCN; configuring NTP. The
+    IPv6 address is that of the oci SDK for Python 2.189.0 (instance_principals_security_token_signer.py)."""
+    is_cloud = True
+    market = Purchasing(
+        one_price_everywhere=True, planned_volumes=("lower-cost", "balanced", "higher-performance")
+    )
+    shared_volumes = SharedVolumes(has_pools=True)
+    pricing = OciPricing()
+    comparison = OciComparison()
+    links = LustreRepositories()
+
+    def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
+        """See ProviderKind."""
+        return oci_problems(data)
+
+    def findings(self, spec: GridSpec) -> Iterator[Finding]:
+        """See ProviderKind."""
+        return oci_findings(spec)
+
+    def hosts(self, spec: GridSpec, machine: str) -> Hosts:
+        """Nodes by name, and the node of the scheduler's own service."""
+        from gridwright.providers.machines import CONTROLLER
+        from gridwright.setup.playbook import Hosts
+
+        compute = super().hosts(spec, machine).names()
+        return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
+
+    def head_node(self, spec: GridSpec) -> HeadNode:
+        """The machine with the scheduler, through the bastion; this one where it is the grid's."""
+        from gridwright.providers.oci.head import oci_head
+
+        return oci_head(spec)
+
+    def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
+        """Two Terraform roots, beside the playbook; the playbook alone where the spec has no section oci."""
+        from gridwright.providers.oci.files import oci_files
+        from gridwright.providers.rendering import Rendering
+
+        if spec.section(Oci) is None:
+            return super().render(spec, machine, release)
+        return Rendering(*oci_files(spec, release))
+
+    def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> OciUp:
+        """Make the grid by Resource Manager, or change it."""
+        from gridwright.providers.oci.up import up
+
+        return up(spec, caller, replace)
+
+    def preflight(self, spec: GridSpec) -> Preflight:
+        """See Provider."""
+        from gridwright.providers.oci.preflight import check
+
+        return check(spec)
+
+    def status(self, spec: GridSpec) -> OciStatus:
+        """How the grid stands."""
+        return status(spec)
+
+    def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
+        """What down would do."""
+        from gridwright.providers.oci.down import down, look, question
+
+        found = look(spec, delete_data)
+        return Removal(question(found), lambda caller: down(found, caller), is_long=True)
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""
@@ -670,7 +690,7 @@ class OciProvider(Provider):
 
     def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """Why there are no templates, where the spec has no section oci; whose cores and memory they are."""
-        from gridwright.providers.read_me import Notes
+        from gridwright.providers.rendering import Notes
 
         return Notes(
             at_end="Templates that make nodes and file systems need section oci, which this spec lacks; "

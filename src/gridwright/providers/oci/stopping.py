@@ -11,10 +11,9 @@ from collections.abc import Collection
 from typing import Any
 
 from gridwright.errors import environment_error
-from gridwright.providers.caller import Caller
-from gridwright.providers.oci.layout import OciLayout
-from gridwright.providers.oci.names import is_there
+from gridwright.providers.oci.layout import OciLayout, is_there
 from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.provider import Caller
 
 LONGEST_S = 1500.0
 """OCI powers an instance off that has not shut down 15 minutes after SOFTSTOP (Core Services API,

@@ -8,42 +8,183 @@ Waits until every machine of a grid has set itself up with what is there for it 
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.providers.boot.bundle import LOGS, Part
-from gridwright.providers.caller import Caller
-from gridwright.providers.oci.boot_reports import RESTARTING, BootReports, OciBootReport
 from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.deployer import Deployer, outputs
+from gridwright.providers.oci.deploy.resource_manager import (
+    POLL_S,
+    Deployer,
+    outputs,
+    root_files,
+    unprotected,
+    with_outputs,
+)
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.head import login_user
-from gridwright.providers.oci.known_state import unknown_grid
-from gridwright.providers.oci.layout import OciLayout, oci_layout
-from gridwright.providers.oci.names import GRID, GRID_TAG, PART_TAG, STORAGE, stack_name
-from gridwright.providers.oci.planned_changes import (
-    INSTANCE,
-    VOLUME,
-    PlannedChange,
-    change_lines,
-    changed_outputs,
-    is_of,
-    planned_changes,
+from gridwright.providers.oci.layout import (
+    GRID,
+    GRID_TAG,
+    PART_TAG,
+    STORAGE,
+    OciLayout,
+    oci_layout,
+    stack_name,
 )
-from gridwright.providers.oci.preflight.looking import preflight
-from gridwright.providers.oci.resource_manager import POLL_S
+from gridwright.providers.oci.leftovers import unknown_grid
+from gridwright.providers.oci.preflight import preflight
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCallError, OciCloud
-from gridwright.providers.oci.stack_archive import root_files, unprotected, with_outputs
 from gridwright.providers.oci.stopping import shut_down
-from gridwright.providers.oci.terraform.boot import bundle_keys
-from gridwright.providers.oci.up_result import OciUp
+from gridwright.providers.oci.terraform.boot import RESTARTING, BootReports, OciBootReport, bundle_keys
 from gridwright.providers.oci.user_data import part_of
+from gridwright.providers.provider import Caller
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
+
+# What a plan of Terraform would do, from its JSON (Terraform, JSON output format: resource_changes).
+
+MOST_NAMED = 4
+"""So many changes of a type are told one by one."""
+VOLUME = "oci_core_volume"
+INSTANCE = "oci_core_instance"
+HOLDS_DATA = frozenset(
+    {
+        VOLUME,
+        "oci_objectstorage_bucket",
+        "oci_file_storage_file_system",
+        "oci_lustre_file_storage_lustre_file_system",
+    }
+)
+"""Types of resources that are empty when they are made anew."""
+_VERBS = {
+    ("create",): "make",
+    ("update",): "change",
+    ("delete",): "remove",
+    ("delete", "create"): "make anew",
+    ("create", "delete"): "make anew",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """One resource that a plan changes."""
+
+    stack: str
+    address: str
+    type: str
+    verb: str
+    """make, change, remove, or make anew."""
+    name: str
+    """As OCI shows it."""
+
+    @property
+    def destroys_data(self) -> bool:
+        """Whether what it holds is lost."""
+        return self.type in HOLDS_DATA and self.verb in ("remove", "make anew")
+
+    @property
+    def text(self) -> str:
+        """On one line."""
+        return f"{self.verb} {self.address}{' WITH ITS DATA' if self.destroys_data else ''}"
+
+
+def planned_changes(stack: str, plan: Mapping[str, Any]) -> tuple[PlannedChange, ...]:
+    """Every change of the plan, in its order."""
+    return tuple(_changes(stack, plan))
+
+
+def _changes(stack: str, plan: Mapping[str, Any]) -> Iterator[PlannedChange]:
+    for each in plan.get("resource_changes", ()):
+        actions = tuple(each["change"]["actions"])
+        if each.get("mode") == "data" or actions in (("no-op",), ("read",)):
+            continue
+        state = each["change"].get("before") or each["change"].get("after") or {}
+        name = str(state.get("display_name") or state.get("name") or each["address"])
+        # Actions of a later Terraform are taken for the worst that they can be.
+        yield PlannedChange(stack, each["address"], each["type"], _VERBS.get(actions, "make anew"), name)
+
+
+def change_lines(changes: Sequence[PlannedChange]) -> Iterator[str]:
+    """A line for each change that loses data or is one of few of its type, and a line for the others."""
+    alike = Counter((each.verb, each.type) for each in changes)
+    counted = set()
+    for each in changes:
+        key = (each.verb, each.type)
+        if each.destroys_data or alike[key] <= MOST_NAMED:
+            yield each.text
+        elif key not in counted:
+            counted.add(key)
+            yield f"{each.verb} {alike[key]} {each.type}: {each.name} and others"
+
+
+def changed_outputs(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Outputs that would differ: a plan may consist of these alone."""
+    changes = plan.get("output_changes", {})
+    return tuple(sorted(name for name, each in changes.items() if each["actions"] != ["no-op"]))
+
+
+def is_of(name: str, grid: str, filesystem: str) -> bool:
+    """Whether a resource of this name is of a file system: itself, or a volume of it.
+
+    Volumes are GRID-NAME-pPAIR-vNUMBER or GRID-NAME-pPAIR-POOL-vNUMBER where pairs share them, and
+    GRID-NAME-ROLESERVER-vNUMBER elsewhere.
+    """
+    whole = f"{grid}-{filesystem}"
+    volume = rf"{re.escape(whole)}-(?:p|mgs|mds|oss)\d+(?:-[A-Za-z0-9]+)?-v\d+"
+    return name in (whole, filesystem) or re.fullmatch(volume, name) is not None
+
+
+# What `up` of a grid on OCI did, and how to go on; nothing here calls OCI.
+
+
+@dataclass(frozen=True, slots=True)
+class OciUp:
+    """What `up` did."""
+
+    grid: str
+    region: str
+    made: bool
+    """Whether it was not there before."""
+    changes: tuple[PlannedChange, ...]
+    login: str | None
+    """Public address of the machine that users log in to; None where the way in is the bastion service."""
+    user: str
+    """Whom the key of the spec lets in there."""
+    seconds: float
+    file: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        values = asdict(self)
+        del values["file"]
+        return {**values, "changed": bool(self.changes), "changes": [asdict(each) for each in self.changes]}
+
+    def text(self) -> str:
+        """What was done, and how to go on."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        minutes = f"{self.seconds / 60:.1f} min"
+        if self.made:
+            yield f"OCI has made all of grid {self.grid} in {self.region}, after {minutes}"
+        elif self.changes:
+            yield f"grid {self.grid} is changed, after {minutes}"
+        else:
+            yield f"grid {self.grid} is up already, as the spec has it: nothing is changed"
+        yield "Next:"
+        if self.login:
+            yield f"  ssh {self.user}@{self.login}"
+        spec = f" {self.file}" if self.file else ""
+        yield f"  gridwright status{spec}"
+        yield f"  gridwright down{spec}"
+
 
 QUIET_S = 3600.0
 """So long nothing may be heard of any machine: each tells every ten minutes that it goes on."""

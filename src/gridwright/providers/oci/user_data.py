@@ -12,11 +12,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from gridwright.providers.boot.bundle import Part, pointer
-from gridwright.providers.boot.lean_source import lean
-from gridwright.providers.boot.user_data_text import here, multipart
+from gridwright.providers.boot.bundle import Part, here, lean, multipart, pointer
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
-from gridwright.schedulers import kind_of
+from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.network import SharedKey
 from gridwright.spec.model import GridSpec
 
@@ -95,7 +93,7 @@ def _key_settings(key: SharedKey) -> dict[str, Any]:
 
 def _key(spec: GridSpec, role: OciRole) -> SharedKey | None:
     """The key that machines of a role share for their scheduler; None where they have no part in it."""
-    return None if role.is_server or role is OciRole.MACHINE else kind_of(spec.scheduler).shared_key
+    return None if role.is_server or role is OciRole.MACHINE else scheduler_kind(spec.scheduler).shared_key
 
 
 @cache

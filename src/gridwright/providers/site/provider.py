@@ -8,18 +8,36 @@ Clusters of a site's own machines: servers that the spec names, and the nodes th
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from pydantic import Field
+from rich.table import Table
 
 from gridwright.errors import input_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.shared_disks import ClusterMachine
+from gridwright.filesystems.capabilities import SharedDiskCluster
+from gridwright.filesystems.health import Condition
+from gridwright.filesystems.provided import requested
+from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers
+from gridwright.providers.filesystem_status import (
+    FileSystemStanding,
+    client_statuses,
+    status_lines,
+    status_table,
+)
 from gridwright.providers.provider import Provider
+from gridwright.report.figures import duration
+from gridwright.report.terminal.frame import framed_table, text_of
+from gridwright.schedulers import scheduler_kind
+from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.job import NodeState
+from gridwright.schedulers.policies import SchedulerPolicies
 from gridwright.setup.playbook import Provided
 from gridwright.setup.playbook_yaml import playbook_yaml
 from gridwright.spec.fields import Change, HostName, SpecModel, Update
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import ProviderSection
 from gridwright.spec.scheduler import scheduler_kind_in
@@ -29,9 +47,144 @@ from gridwright.yamltext.together import KEY, Refused
 if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.rendering import Rendering
-    from gridwright.providers.site.status import SiteStatus
-    from gridwright.schedulers.head_node import HeadNode
     from gridwright.setup.playbook import Hosts
+
+
+# How a site's grid stands: its nodes and the rules of its scheduler, and the tables of these.
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStatus:
+    """A grid of a site's own."""
+
+    grid: str
+    head: str
+    nodes: Sequence[NodeState]
+    missing: Sequence[str]
+    """Nodes of the spec that the scheduler does not know."""
+    policies: SchedulerPolicies | None
+    filesystems: Sequence[FileSystemStanding] = ()
+    state: str = "up"
+
+    @property
+    def whole(self) -> bool:
+        """Whether its scheduler uses every node, its accounting answers, and no file system fails."""
+        told = self.policies is None or self.policies.accounting_silent is None
+        serve = all(each.condition is not Condition.BROKEN for each in self.filesystems)
+        return told and serve and not self.missing and all(node.up or node.asleep for node in self.nodes)
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {
+            "grid": self.grid,
+            "state": self.state,
+            "whole": self.whole,
+            "head": self.head,
+            "nodes": [asdict(node) for node in self.nodes],
+            "missing": list(self.missing),
+            "policies": None if self.policies is None else asdict(self.policies),
+            "filesystems": [asdict(each) for each in self.filesystems],
+        }
+
+    def text(self) -> str:
+        """Nodes that are alike in one line, then queues, classes of service and accounts."""
+        lines = [f"grid {self.grid}: {len(self.nodes)} nodes, head node {self.head}"]
+        lines.append(text_of(*_tables(self)).rstrip("\n"))
+        lines += status_lines(self.filesystems)
+        if self.missing:
+            lines.append(f"not known to the scheduler: {fold_hosts(self.missing)}")
+        if self.policies is not None and self.policies.accounting_silent is not None:
+            lines.append(f"accounts and limits are not known: {self.policies.accounting_silent}")
+        elif self.policies is not None and (self.policies.qos or self.policies.accounts):
+            kept = ", ".join(self.policies.enforced)
+            lines.append(f"jobs are held to: {kept}" if kept else "jobs are held to none of these limits")
+        return "\n".join(lines)
+
+
+def site_status(spec: GridSpec, head: HeadNode) -> SiteStatus:
+    """Ask the scheduler, and its head node for file systems, within ANSWER_S.
+
+    Raises GridwrightError (ENVIRONMENT) where the scheduler does not answer.
+    """
+    filesystems = client_statuses(spec, head.run, head.name)
+    if not spec.scheduler.has_queue:
+        names = [name for group, each in spec.nodes.items() for name in each.node_names(group)]
+        unknown = [_unasked(name) for name in names]
+        return SiteStatus(spec.name, head.name, unknown, (), None, filesystems)
+    kind = scheduler_kind(spec.scheduler)
+    found = kind.nodes(spec, head)
+    if not spec.names_hosts:
+        return SiteStatus(spec.name, head.name, found, (), kind.policies(spec, head), filesystems)
+    desired = {name for group, each in spec.nodes.items() for name in each.node_names(group)}
+    own = [node for node in found if node.name in desired]
+    missing = sorted(desired - {node.name for node in found})
+    return SiteStatus(spec.name, head.name, own, missing, kind.policies(spec, head), filesystems)
+
+
+def _unasked(name: str) -> NodeState:
+    """A node that no scheduler tells of."""
+    return NodeState(
+        name=name, up=True, state="not asked", cores=0, memory_bytes=0, free_cores=0, free_memory_bytes=0
+    )
+
+
+def _tables(status: SiteStatus) -> Iterator[Table]:
+    nodes = framed_table("Nodes", ["nodes", "state"], ["cores", "memory", "free cores"])
+    alike: dict[tuple[str, int, int], list[NodeState]] = {}
+    for node in status.nodes:
+        alike.setdefault((node.standing, node.cores, node.memory_bytes), []).append(node)
+    for (standing, cores, memory), group in alike.items():
+        free = sum(node.free_cores for node in group)
+        names = fold_hosts(node.name for node in group)
+        nodes.add_row(names, standing, str(cores), f"{memory / 2**30:.0f} GiB", str(free))
+    yield nodes
+    yield from status_table(status.filesystems)
+    if status.policies is not None:
+        yield from _rules(status.policies)
+
+
+def _rules(policies: SchedulerPolicies) -> Iterator[Table]:
+    title = f"Queues of {policies.cluster or 'the site'} ({policies.scheduler})"
+    queues = framed_table(title, ["queue", "nodes", "for", "QOS", "limits"], ["cores", "longest", "priority"])
+    for each in policies.queues:
+        name = f"{each.name} (default)" if each.default else each.name
+        queues.add_row(
+            name if each.open else f"{name}, closed",
+            each.nodes,
+            each.accounts or "all",
+            each.qos or "",
+            _in_words(each.limits),
+            str(each.cores),
+            "no limit" if each.longest_s is None else duration(each.longest_s),
+            "" if each.priority is None else str(each.priority),
+        )
+    yield queues
+    if policies.qos:
+        table = framed_table("Classes of service", ["QOS", "limits", "preempts"], ["priority"])
+        for qos in policies.qos:
+            table.add_row(qos.name, _in_words(qos.limits), qos.preempts or "", str(qos.priority))
+        yield table
+    if policies.accounts:
+        table = framed_table(
+            "Accounts", ["account", "of", "users", "QOS", "limits"], ["share", "used", "level"]
+        )
+        for account in policies.accounts:
+            own = [f"{user}: {_in_words(limits)}" for user, limits in account.user_limits.items()]
+            table.add_row(
+                account.name,
+                account.parent or "",
+                ", ".join(account.users),
+                ", ".join(account.qos),
+                "; ".join([*([_in_words(account.limits)] if account.limits else []), *own]),
+                account.share or "",
+                "" if account.usage is None else f"{account.usage:.0%}",
+                "" if account.fair_share is None else f"{account.fair_share:.2f}",
+            )
+        yield table
+
+
+def _in_words(limits: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in limits.items())
 
 
 _NO_MOUNTS = """\
@@ -43,25 +196,20 @@ _NO_MOUNTS = """\
 def server_names(spec: GridSpec) -> tuple[str, ...]:
     """Machines that serve file systems of the grid, each once."""
     found: dict[str, None] = {}
-    for each in spec.filesystems.values():
-        servers = kind_of(each).named_servers(each)
-        found |= dict.fromkeys(one.name for one in servers.machines) if servers else {}
+    for servers in requested(spec, NamedServers).values():
+        found |= dict.fromkeys(one.name for one in servers.machines)
     return tuple(found)
 
 
 def cluster_documents(spec: GridSpec) -> list[dict[str, Any]]:
     """What the role that makes clusters has to know of each: name, the machine that makes it, what it is."""
     found = []
-    for name, each in spec.filesystems.items():
-        kind = kind_of(each)
-        servers = kind.named_servers(each)
-        if servers is None:
-            continue
+    for name, servers in requested(spec, NamedServers).items():
+        filesystem = spec.filesystems[name]
+        kind = kind_of(filesystem)
         members = [*servers.machines, *_clients(spec)]
-        if not members:
-            continue
-        document = kind.cluster_document(spec.name, name, each, members, servers.disks)
-        if document is not None:
+        if members and isinstance(kind, SharedDiskCluster):
+            document = kind.cluster_document(spec.name, name, filesystem, members, servers.disks)
             found.append({"name": name, "first": members[0].name, "document": document})
     return found
 
@@ -175,14 +323,12 @@ class SiteProvider(Provider):
 
     def status(self, spec: GridSpec) -> SiteStatus:
         """Its nodes, and the rules of its scheduler, as they are now."""
-        from gridwright.providers.site.status import site_status
-
         return site_status(spec, self.head_node(spec))
 
     def refuse(self, spec: GridSpec, verb: str) -> NoReturn:
         """Raise GridwrightError (INPUT): its machines are neither made nor removed."""
         raise input_error(
-            f"the machines of grid {spec.name} are the site's: nothing is for {verb} to do",
+            f"the machines of grid {spec.name} are the site's: {verb} is for grids that up makes",
             where=str(spec.file) if spec.file else None,
             remedy="gridwright status, setup, doctor and prove work as it is",
         )

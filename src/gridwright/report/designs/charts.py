@@ -21,7 +21,8 @@ from gridwright.report.figures import MB, against, listed, megabytes, part_of
 from gridwright.report.figures import required as required_text
 from gridwright.report.marks import Mark
 from gridwright.report.plot import Chart, axis_title, figure_of, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.verdict import Kind, LibraryVerdict, Score
+from gridwright.report.verdict import LibraryVerdict, Score
+from gridwright.runs.verdict import VerdictKind
 
 COSTS_SHOWN = 10
 _NUMBERED = 20
@@ -279,7 +280,7 @@ def _verdict(prediction: Prediction, index: int) -> LibraryVerdict:
         )
         mark = MARK_OF[library.answer_of(operation)]
         scores.append(Score(operation, mark, rate, against(rate, required), part_of(rate, required)))
-    kinds: dict[Answer | None, Kind] = {"no": "missed", "within the margin": "unproven"}
+    kinds: dict[Answer | None, VerdictKind] = {"no": "missed", "within the margin": "unproven"}
     kind = kinds.get(library.answer, "met")
     word = {"yes": "met", "no": "missed", None: "no requirement"}.get(library.answer, "within the margin")
     return LibraryVerdict(

@@ -29,8 +29,8 @@ def placed_texts(layout: LibraryLayout) -> Iterator[str]:
         return
     if layout.uneven is not None:
         yield _uneven_text(layout, layout.uneven)
-    for place, each in enumerate(layout.placed):
-        yield _placed_text(layout, each, "large files" if place == 0 else "the same files")
+    for place, rates in enumerate(layout.placed):
+        yield _placed_text(layout, rates, "large files" if place == 0 else "the same files")
     if layout.at_once is not None:
         floor = megabytes(layout.at_once.floor_bytes_per_s)
         yield f"{at_once_text(layout.at_once)}: {floor} MB/s or more for each"

@@ -161,7 +161,7 @@ def plan_page(plan: Plan, heading: Mapping[str, str] | None = None) -> str:
     if plan.explanation is not None:
         after.append(tables.explanation_table(plan.explanation))
     parts = [_design_part(rank, design) for rank, design in enumerate(plan.designs[:DESIGNS_DRAWN], 1)]
-    findings = [found for design in plan.designs[:DESIGNS_DRAWN] for found in design.prediction.findings]
+    findings = [finding for design in plan.designs[:DESIGNS_DRAWN] for finding in design.prediction.findings]
     return rendered(
         _TEMPLATE,
         charts,
@@ -227,7 +227,7 @@ def _predicted(prediction: Prediction) -> DesignOutcome:
         said = (f"{each[0].upper()}{each[1:]}." for each in [*doubts(prediction), *margin_texts(prediction)])
         return DesignOutcome("unjudged", headline, tuple(said))
     if prediction.answer == "yes":
-        sentence = "Every requirement is met by rates that last, by more than their margin of error."
+        sentence = "Every requirement is met by sustained rates, by more than their margin of error."
         return DesignOutcome("met", "Requirements met, as predicted", (sentence,))
     sentences = []
     if missed:

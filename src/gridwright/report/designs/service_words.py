@@ -45,12 +45,12 @@ def service_notes(service: ServicePrediction) -> Iterator[str]:
         yield _metadata(service.metadata)
 
 
-def _published(said: PublishedDeviation) -> str:
-    read, write = megabytes(said.read_bytes_per_s), megabytes(said.write_bytes_per_s)
-    side = "above" if said.above >= 0 else "below"
+def _published(deviation: PublishedDeviation) -> str:
+    read, write = megabytes(deviation.read_bytes_per_s), megabytes(deviation.write_bytes_per_s)
+    side = "above" if deviation.above >= 0 else "below"
     return (
-        f"published of such a mix: {read} read and {write} written; the model is {abs(said.above):.1%} "
-        f"{side} it ({said.source})"
+        f"published of such a mix: {read} read and {write} written; the model is {abs(deviation.above):.1%} "
+        f"{side} it ({deviation.source})"
     )
 
 

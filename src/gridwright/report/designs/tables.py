@@ -21,7 +21,6 @@ from gridwright.report.designs.words import (
     answer_word,
     binding,
     burst_text,
-    counted,
     dollars,
     groups,
     homes,
@@ -35,6 +34,7 @@ from gridwright.report.designs.words import (
 from gridwright.report.figures import ABSENT, count, megabytes, required, share
 from gridwright.report.marks import Mark
 from gridwright.report.tables import Cell, Table, table_of
+from gridwright.units import counted
 
 DESIGNS_LISTED = 100
 """Designs in the table of a plan; the chart has all."""
@@ -53,7 +53,7 @@ def _met(answer: Answer | None) -> Cell:
 def rates_table(prediction: Prediction) -> Table:
     """Each library alone: what lasts, what is required, and what binds."""
     return table_of(
-        "Rates that last, each library alone, in MB/s",
+        "Sustained rates, each library alone, in MB/s",
         rate_rows(prediction),
         {
             "Library": lambda row: row.name,
@@ -106,7 +106,7 @@ def bursts_table(prediction: Prediction) -> Table | None:
     if not rows:
         return None
     return table_of(
-        "Bursts, in MB/s; requirements are judged by the rates that last",
+        "Bursts, in MB/s; requirements are judged by sustained rates",
         rows,
         {
             "Library": lambda row: row[0],
@@ -194,7 +194,7 @@ def purchases_table(prediction: Prediction) -> Table | None:
         },
         "What",
     )
-    return replace(table, note=f"Factors: {'; '.join(sorted({each.source for each in found}))}.")
+    return replace(table, note=f"Factors: {'; '.join(sorted({purchase.source for purchase in found}))}.")
 
 
 def readings_table(readings: Sequence[RequirementReading]) -> Table:

@@ -16,7 +16,7 @@ from gridwright.report.figures import ABSENT, against, count, duration, listed, 
 from gridwright.report.figures import required as required_text
 from gridwright.report.papers.words import KINDS, percent
 from gridwright.runs.records import FindingRecord
-from gridwright.units import HOURS_PER_MONTH
+from gridwright.units import HOURS_PER_MONTH, counted
 
 MOST_RESILIENT = 4
 """What a design's resilience counts up to."""
@@ -60,31 +60,26 @@ def growth_texts(design: Design) -> list[str]:
         dollars(usd) for usd in (design.usd_per_hour, growth.usd_per_hour_later, growth.usd_per_hour_mean)
     )
     texts = [f"{now} USD/h now, {later} in 12 months, {mean} on the mean of them"]
-    for name, each in growth.filesystems.items():
-        if each.in_place:
-            texts.append(f"file system {name} grows in place, to {each.later} ({each.because})")
+    for name, filesystem in growth.filesystems.items():
+        if filesystem.in_place:
+            texts.append(f"file system {name} grows in place, to {filesystem.later} ({filesystem.because})")
         else:
             texts.append(
                 f"file system {name} is bought as it must be in 12 months: a smaller one would have to be "
-                f"rebuilt ({each.because})"
+                f"rebuilt ({filesystem.because})"
             )
     if not growth.filesystems:
         texts.append("it has the room from the first day")
     return texts
 
 
-def counted(number: int, word: str) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{count(number)} {word}{'' if number == 1 else 's'}"
-
-
 def size_text(prediction: Prediction) -> str:
     """Nodes and physical cores, in words; of several groups with the name of each."""
     several = len(prediction.groups) > 1
     return " and ".join(
-        f"{counted(each.nodes, 'node')} x {counted(each.cores_per_node, 'core')}"
-        f"{f' ({each.name})' if several else ''}"
-        for each in prediction.groups
+        f"{counted(group.nodes, 'node')} x {counted(group.cores_per_node, 'core')}"
+        f"{f' ({group.name})' if several else ''}"
+        for group in prediction.groups
     )
 
 

@@ -93,11 +93,11 @@ def launch_records(prediction: WorkloadPrediction) -> list[LaunchRecord]:
     Streams count on over the nodes; times are in seconds since the start.
     """
     classes = {test.test: test.class_ for test in prediction.tests}
-    places = sorted({(each.node, each.stream) for each in prediction.launches})
+    places = sorted({(launch.node, launch.stream) for launch in prediction.launches})
     rows = {place: row for row, place in enumerate(places, 1)}
     return [
-        _record(number, each, classes[each.test], rows[(each.node, each.stream)])
-        for number, each in enumerate(prediction.launches, 1)
+        _record(number, launch, classes[launch.test], rows[(launch.node, launch.stream)])
+        for number, launch in enumerate(prediction.launches, 1)
     ]
 
 
@@ -234,7 +234,7 @@ def _tests(prediction: WorkloadPrediction) -> Table:
 
 def _busy(prediction: WorkloadPrediction) -> Table | None:
     rows = sorted(prediction.utilisation.items(), key=lambda each: -each[1])
-    shown = [each for each in rows if each[1] >= _LEAST]
+    shown = [row for row in rows if row[1] >= _LEAST]
     if not shown:
         return None
     bound = prediction.resources

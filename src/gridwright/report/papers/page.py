@@ -82,8 +82,13 @@ def papers_page(check: PapersCheck) -> str:
             ["bound by", "figures", "median", "90th percentile"],
             "lrrr",
             (
-                [KINDS[each.kind], str(each.count), percent(each.median), percent(each.p90)]
-                for each in measured_margins(check)
+                [
+                    KINDS[measured_margin.kind],
+                    str(measured_margin.count),
+                    percent(measured_margin.median),
+                    percent(measured_margin.p90),
+                ]
+                for measured_margin in measured_margins(check)
             ),
         ),
         _CAVEATS,
@@ -104,22 +109,26 @@ def papers_page(check: PapersCheck) -> str:
 
 
 def _summaries(check: PapersCheck) -> Iterator[list[str]]:
-    for each in check.papers:
+    for paper in check.papers:
         yield [
-            each.paper,
-            PAPERS[each.paper],
-            str(each.count),
-            percent(each.median_error),
-            percent(each.p90_error),
-            percent(each.worst_error),
-            str(each.not_predicted) if each.not_predicted else ABSENT,
+            paper.paper,
+            PAPERS[paper.paper],
+            str(paper.count),
+            percent(paper.median_error),
+            percent(paper.p90_error),
+            percent(paper.worst_error),
+            str(paper.not_predicted) if paper.not_predicted else ABSENT,
         ]
 
 
 def _configurations(check: PapersCheck) -> Iterator[list[str]]:
-    for each in check.configurations:
-        link = f"[{each.spec}](../examples/papers/{each.spec})" if each.spec else "none"
-        yield [f"`{each.name}`", link, each.note]
+    for configuration in check.configurations:
+        link = (
+            f"[{configuration.spec}](../examples/papers/{configuration.spec})"
+            if configuration.spec
+            else "none"
+        )
+        yield [f"`{configuration.name}`", link, configuration.note]
 
 
 def _figures(check: PapersCheck) -> Iterator[str]:

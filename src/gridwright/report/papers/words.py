@@ -16,7 +16,7 @@ KINDS: dict[Kind, str] = {
     "stated": "rates that were stated or measured",
     "burst": "bursts, whatever binds",
     "workload": "CPU/real of the workload",
-    "all": "all rates that last",
+    "all": "all sustained rates",
 }
 """What binds a prediction, in words."""
 _SCALES = {"bytes/s": ("MB/s", MB), "bytes": ("GB", GB), "ratio": ("ratio", 1), "s": ("min", 60)}

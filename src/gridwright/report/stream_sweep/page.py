@@ -95,13 +95,13 @@ def _charts_times(record: StreamSweepRecord) -> Chart | None:
     if not points:
         return None
     parts = [by_part(point) for point in points]
-    names = [name for name in PARTS if any(name in each for each in parts)]
+    names = [name for name in PARTS if any(name in part for part in parts)]
     traces = [
         {
             "type": "bar",
             "name": PARTS[name][0],
             "x": [count(point.streams) for point in points],
-            "y": [each.get(name, 0.0) for each in parts],
+            "y": [part.get(name, 0.0) for part in parts],
             "marker": {"color": PARTS[name][1]},
             "hovertemplate": f"{PARTS[name][0]} %{{y:,.3~g}} s<extra></extra>",
         }
@@ -171,10 +171,10 @@ def _chart(
 def _apart(streams: Sequence[int], *, spread: bool) -> list[int]:
     """Those of the numbers that have room for their names on the axis."""
     found: list[int] = []
-    for each in streams:
+    for stream in streams:
         last = found[-1] if found else 0
-        if not found or (each >= 1.25 * last if spread else each - last >= streams[-1] / 24):
-            found.append(each)
+        if not found or (stream >= 1.25 * last if spread else stream - last >= streams[-1] / 24):
+            found.append(stream)
     return found
 
 
@@ -298,7 +298,7 @@ def _times(record: StreamSweepRecord) -> Table | None:
     """The time of a launch by what it went to."""
     points = [point for point in record.curve if point.waits_s]
     parts = [by_part(point) for point in points]
-    names = [name for name in PARTS if any(name in each for each in parts)]
+    names = [name for name in PARTS if any(name in part for part in parts)]
     if not names:
         return None
     return Table(

@@ -19,16 +19,16 @@ def day_text(console: Console, found: DayPrediction) -> None:
     table = lined_table(
         console, ["library", "", "binds"], ["short for", "from", "gets at least", "credits at least", "holds"]
     )
-    for each in found.walks:
+    for walk in found.walks:
         table.add_row(
-            cell(console, _name(each, found)),
-            cell(console, each.operation),
-            cell(console, each.bound_by or ABSENT),
-            cell(console, duration(each.short_s) if each.short_s else ABSENT),
-            cell(console, clock_of(each.first_short_s)),
-            cell(console, share(each.least)),
-            cell(console, _lowest(each)),
-            cell(console, "yes" if each.holds else "no", "green" if each.holds else "bold red"),
+            cell(console, _name(walk, found)),
+            cell(console, walk.operation),
+            cell(console, walk.bound_by or ABSENT),
+            cell(console, duration(walk.short_s) if walk.short_s else ABSENT),
+            cell(console, clock_of(walk.first_short_s)),
+            cell(console, share(walk.least)),
+            cell(console, _lowest(walk)),
+            cell(console, "yes" if walk.holds else "no", "green" if walk.holds else "bold red"),
         )
     console.print(table)
     for line in _credit_lines(found):
@@ -45,37 +45,37 @@ def clock_of(seconds: float | None) -> str:
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def _name(each: LibraryDay, found: DayPrediction) -> str:
-    if each.library is not None:
-        return each.library
-    return f"all at once, {plain(100 * (found.share_at_once or 0))} % of each"
+def _name(day: LibraryDay, prediction: DayPrediction) -> str:
+    if day.library is not None:
+        return day.library
+    return f"all at once, {plain(100 * (prediction.share_at_once or 0))} % of each"
 
 
 def _steps(curve: DayCurve) -> str:
-    return ", ".join(f"{share(each.busy)} from {clock_of(each.start_s)}" for each in curve.steps)
+    return ", ".join(f"{share(step.busy)} from {clock_of(step.start_s)}" for step in curve.steps)
 
 
-def _lowest(each: LibraryDay) -> str:
-    return share(min(credit.lowest for credit in each.credits)) if each.credits else ABSENT
+def _lowest(day: LibraryDay) -> str:
+    return share(min(credit.lowest for credit in day.credits)) if day.credits else ABSENT
 
 
-def _credit_lines(found: DayPrediction) -> list[str]:
+def _credit_lines(prediction: DayPrediction) -> list[str]:
     """What happens to the credits that are touched at all, and which bursts do not count."""
     lines: dict[str, list[str]] = {}
-    for each in found.walks:
-        name = f"{each.library or 'all at once'} {each.operation}"
-        for credit in each.credits:
+    for walk in prediction.walks:
+        name = f"{walk.library or 'all at once'} {walk.operation}"
+        for credit in walk.credits:
             if credit.lowest < 1:
                 lines.setdefault(_credit_words(credit), []).append(name)
-        if not each.settled:
+        if not walk.settled:
             lines.setdefault("credits still fall a little from day to day after years", []).append(name)
-    said = [f"{listed(names)}: {words}" for words, names in lines.items()]
-    unpublished = sorted({name for each in found.walks for name in each.unpublished})
+    credit_lines = [f"{listed(names)}: {words}" for words, names in lines.items()]
+    unpublished = sorted({name for day in prediction.walks for name in day.unpublished})
     if unpublished:
-        said.append(
+        credit_lines.append(
             f"No fact says how long a burst of {listed(unpublished)} lasts: only the steady rates count there"
         )
-    return said
+    return credit_lines
 
 
 def _credit_words(credit: CreditsOfDay) -> str:

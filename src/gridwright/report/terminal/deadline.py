@@ -5,10 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 
 from gridwright.plan.deadline import DeadlinePlan, NightDesign
-from gridwright.report.designs.words import counted, dollars
+from gridwright.report.designs.words import dollars
 from gridwright.report.figures import count, duration, plain
 from gridwright.report.terminal.frame import printed
 from gridwright.report.terminal.spelling import cell, lined_table, say
+from gridwright.units import counted
 
 CAUSES = 2
 """Causes that are named for each job of the critical path."""

@@ -147,7 +147,8 @@ class TerminalConsole(Console):
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         shown = (
-            each if each.control else Segment(visible(each.text), each.style, each.control) for each in buffer
+            segment if segment.control else Segment(visible(segment.text), segment.style, segment.control)
+            for segment in buffer
         )
         return sealed(super()._render_buffer(shown))
 

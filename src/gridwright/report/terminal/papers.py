@@ -66,8 +66,13 @@ def _print_reasons(console: Console, title: str, rows: Iterable[PaperRow]) -> No
 def _margins(check: PapersCheck) -> Table:
     heads = ["figures", "median", "90th percentile"]
     table = framed_table("The same by what bound each: margins of predictions", ["bound by"], heads)
-    for each in measured_margins(check):
-        table.add_row(KINDS[each.kind], count(each.count), percent(each.median), percent(each.p90))
+    for measured_margin in measured_margins(check):
+        table.add_row(
+            KINDS[measured_margin.kind],
+            count(measured_margin.count),
+            percent(measured_margin.median),
+            percent(measured_margin.p90),
+        )
     return table
 
 

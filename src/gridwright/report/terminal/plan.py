@@ -12,7 +12,6 @@ from gridwright.report.designs.layout_words import alike_layouts, layout_text
 from gridwright.report.designs.words import (
     answer_word,
     binding,
-    counted,
     dollars,
     growth_texts,
     monthly,
@@ -23,6 +22,7 @@ from gridwright.report.figures import ABSENT, count, megabytes, plain
 from gridwright.report.terminal.frame import printed
 from gridwright.report.terminal.purchase import purchase_line
 from gridwright.report.terminal.spelling import cell, fits, lined_table, say
+from gridwright.units import counted
 
 DESIGNS_SHOWN = 10
 """Designs that are printed where no other number is asked for."""
@@ -166,9 +166,9 @@ def _print_neighbours(console: Console, plan: Plan) -> None:
     why = "how each differs from it" if plan.kept else "why each is no better"
     say(console, f"Neighbours of the cheapest, and {why}", "bold")
     # Reasons are too long for the column of a table.
-    for each in plan.neighbours:
-        say(console, f"{each.change}: {each.title}, {dollars(each.usd_per_hour)} USD/h")
-        say(console, each.why, indent=3)
+    for neighbour in plan.neighbours:
+        say(console, f"{neighbour.change}: {neighbour.title}, {dollars(neighbour.usd_per_hour)} USD/h")
+        say(console, neighbour.why, indent=3)
 
 
 def _print_explanation(console: Console, explanation: DesignExplanation) -> None:

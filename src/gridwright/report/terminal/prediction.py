@@ -142,7 +142,7 @@ def _print_bursts(console: Console, prediction: Prediction) -> None:
             )
             alike.setdefault(text, []).append(f"{library.library} {operation}")
     if alike:
-        say(console, "Bursts in MB/s (requirements are judged by the rates that last):", "bold")
+        say(console, "Bursts in MB/s (requirements are judged by sustained rates):", "bold")
     for text, names in alike.items():
         say(console, f"{listed(names)}: {text}", indent=2)
 

@@ -23,7 +23,7 @@ from gridwright.report.run_summary import KINDS, summarize
 from gridwright.report.terminal.frame import framed_table, print_findings, printed
 from gridwright.report.terminal.stream_sweep import sweep_text
 from gridwright.report.terminal.workload import workload_text
-from gridwright.report.verdict import judge
+from gridwright.report.verdict import verdict_in_words
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.judge import JUDGED
@@ -144,7 +144,9 @@ def _named(phase: PhaseRecord) -> str:
 
 
 def _repeats(record: IotestRecord) -> Table:
-    table = framed_table("Repeats", ["library", "op", "figure"], [each.lower() for each in TITLES] + ["met"])
+    table = framed_table(
+        "Repeats", ["library", "op", "figure"], [title.lower() for title in TITLES] + ["met"]
+    )
     for library in record.libraries:
         required = library.requires_bytes_per_s_per_core
         for found, row in zip(library.repeats, repeats_rows(library.repeats), strict=True):
@@ -161,7 +163,7 @@ def _print_layouts(console: Console, library: LibraryRecord) -> None:
     table = framed_table(
         f"{library.library}: two layouts of files",
         ["op", "figure"],
-        [each.lower() for each in TITLES_OF_LAYOUTS],
+        [title.lower() for title in TITLES_OF_LAYOUTS],
     )
     for figure in layouts.figures:
         table.add_row(*layout_row(figure)[:-1])
@@ -181,10 +183,10 @@ _WORDS: dict[Mark, str | Text] = {
 }
 
 
-def _met_by_repeats(library: LibraryRecord, found: RepeatedFigure, required: float | None) -> str | Text:
-    if required is None or found.of is None:
+def _met_by_repeats(library: LibraryRecord, figure: RepeatedFigure, required: float | None) -> str | Text:
+    if required is None or figure.of is None:
         return ABSENT
-    return _WORDS.get(mark_of_repeats(library, found.of, judged=True), ABSENT)
+    return _WORDS.get(mark_of_repeats(library, figure.of, judged=True), ABSENT)
 
 
 def _met(phase: PhaseRecord, required: float | None) -> str | Text:
@@ -221,18 +223,18 @@ def _share(point: SweepPoint, peak: float | None) -> str:
     return f"{point.rate_bytes_per_s / peak:.0%}" if point.rate_bytes_per_s and peak else ABSENT
 
 
-def _steady(library: LibraryRecord, phase: PhaseRecord, found: Steady) -> Table:
+def _steady(library: LibraryRecord, phase: PhaseRecord, steady: Steady) -> Table:
     table = framed_table(
         f"{library.library}: {phase.op} until steady",
         ["steady"],
         ["peak MB/s", "lasted s", "steady MB/s", "changes at s"],
     )
     table.add_row(
-        "yes" if found.steady else "no",
-        megabytes(found.peak_bytes_per_s),
-        plain(found.peak_lasted_s),
-        megabytes(found.steady_bytes_per_s),
-        ", ".join(plain(point) for point in found.change_points_s) or ABSENT,
+        "yes" if steady.steady else "no",
+        megabytes(steady.peak_bytes_per_s),
+        plain(steady.peak_lasted_s),
+        megabytes(steady.steady_bytes_per_s),
+        ", ".join(plain(point) for point in steady.change_points_s) or ABSENT,
     )
     return table
 
@@ -246,8 +248,10 @@ def checks_text(console: Console, checks: Sequence[NodeCheck]) -> None:
 @printed
 def verdict_text(console: Console, loaded: LoadedRun) -> None:
     """Print the verdict of a run as the report words it."""
-    verdict = judge(loaded.run, loaded.iotest, loaded.workload)
-    style = {"met": "bold green", "missed": "bold red", "failed": "bold red"}.get(verdict.look, "bold yellow")
+    verdict = verdict_in_words(loaded.run, loaded.iotest, loaded.workload)
+    style = {"met": "bold green", "missed": "bold red", "failed": "bold red"}.get(
+        verdict.colour_key, "bold yellow"
+    )
     console.print(f"verdict: {verdict.headline}", style=style, markup=False)
     console.print(verdict.sentence, markup=False)
     if verdict.not_shown:

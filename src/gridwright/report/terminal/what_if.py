@@ -81,25 +81,26 @@ def sensitivity_text(console: Console, found: Sensitivity) -> None:
     table = lined_table(
         console, ["input", "moves most"], ["value", "less", "more", "elasticity", "headroom less", "more"]
     )
-    for each in found.inputs:
-        table.add_row(*(cell(console, text) for text in _input_row(each)))
+    for effect in found.inputs:
+        table.add_row(*(cell(console, text) for text in _input_row(effect)))
     console.print(table)
     say(console, "Next bottlenecks: by which factor what binds may grow before another limit binds", "bold")
     for words, names in _alike(found.next_bottlenecks).items():
         say(console, f"{listed(names)}: {words}", indent=2)
 
 
-def _input_row(each: InputEffect) -> list[str]:
-    value = f"{megabytes(each.value)} MB/s" if each.unit == "bytes/s" else f"{each.value:g}"
+def _input_row(effect: InputEffect) -> list[str]:
+    value = f"{megabytes(effect.value)} MB/s" if effect.unit == "bytes/s" else f"{effect.value:g}"
     headrooms = [
-        ABSENT if figure is None else f"{figure:.2f}" for figure in (each.headroom_less, each.headroom_more)
+        ABSENT if figure is None else f"{figure:.2f}"
+        for figure in (effect.headroom_less, effect.headroom_more)
     ]
-    strongest = max(each.effects, key=lambda effect: max(abs(effect.less), abs(effect.more)), default=None)
-    if strongest is None or not each.strongest:
-        return [each.input, "no library alone", value, "0 %", "0 %", "0", *headrooms]
+    strongest = max(effect.effects, key=lambda effect: max(abs(effect.less), abs(effect.more)), default=None)
+    if strongest is None or not effect.strongest:
+        return [effect.input, "no library alone", value, "0 %", "0 %", "0", *headrooms]
     steeper = max(strongest.elasticity_less, strongest.elasticity_more, key=abs)
     return [
-        each.input,
+        effect.input,
         f"{strongest.library} {strongest.operation}",
         value,
         f"{strongest.less:+.1%}",
@@ -112,12 +113,12 @@ def _input_row(each: InputEffect) -> list[str]:
 def _alike(bottlenecks: Sequence[NextBottleneck]) -> dict[str, list[str]]:
     """What is bound alike, under one line."""
     found: dict[str, list[str]] = {}
-    for each in bottlenecks:
-        name = each.library or "all at once"
-        if each.factor is None:
-            words = f"{each.bound_by} binds, and nothing else would"
+    for bottleneck in bottlenecks:
+        name = bottleneck.library or "all at once"
+        if bottleneck.factor is None:
+            words = f"{bottleneck.bound_by} binds, and nothing else would"
         else:
-            after = f"{each.next} binds" if each.next else "all that is required is served"
-            words = f"{each.bound_by} binds; from {plain(each.factor)} times as much, {after}"
-        found.setdefault(words, []).append(f"{name} {each.operation}")
+            after = f"{bottleneck.next} binds" if bottleneck.next else "all that is required is served"
+            words = f"{bottleneck.bound_by} binds; from {plain(bottleneck.factor)} times as much, {after}"
+        found.setdefault(words, []).append(f"{name} {bottleneck.operation}")
     return found

@@ -119,7 +119,7 @@ def _in_all(summary: WorkloadSummary) -> Table:
 
 
 def _repeats(record: WorkloadRecord) -> Table:
-    table = framed_table("Repeats", ["test", "figure"], [each.lower() for each in TITLES])
+    table = framed_table("Repeats", ["test", "figure"], [title.lower() for title in TITLES])
     for first, *rest in repeats_rows(record.repeats):
         table.add_row(Text(first, overflow="fold"), *rest)
     return table

@@ -61,11 +61,13 @@ def nodes_chart(nodes: Sequence[NodeSummary], launches: Sequence[LaunchRecord]) 
         lowest = sorted(known, key=lambda node: node.ratio_mean or 0.0)[:_MOST_ROWS]
         shown = [node for node in known if node in lowest]
     rows = {node.node: i for i, node in enumerate(shown)}
-    placed = [each for each in launches if each.node in rows and finite(each.cpu_real_ratio) is not None]
+    placed = [
+        launch for launch in launches if launch.node in rows and finite(launch.cpu_real_ratio) is not None
+    ]
     traces = [
-        _dots(name, [each for each in placed if each.class_ == name], rows)
+        _dots(name, [record for record in placed if record.class_ == name], rows)
         for name in CLASSES
-        if any(each.class_ == name for each in placed)
+        if any(record.class_ == name for record in placed)
     ]
     traces.append(_means(shown, rows))
     layout = layout_of(
@@ -116,15 +118,15 @@ def _dots(name: str, launches: Sequence[LaunchRecord], rows: dict[str, int]) -> 
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "x": [round(each.cpu_real_ratio or 0.0, 4) for each in launches],
-        "y": [rows[each.node] for each in launches],
+        "x": [round(launch.cpu_real_ratio or 0.0, 4) for launch in launches],
+        "y": [rows[launch.node] for launch in launches],
         "marker": {
             "size": 9,
             "opacity": 0.75,
             "color": f"--class-{name}",
-            "symbol": ["circle" if each.ok else "x" for each in launches],
+            "symbol": ["circle" if launch.ok else "x" for launch in launches],
         },
-        "hovertext": [launch_text(each) for each in launches],
+        "hovertext": [launch_text(launch) for launch in launches],
         "hoverinfo": "text",
     }
 

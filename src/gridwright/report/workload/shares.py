@@ -120,7 +120,7 @@ def shares_chart(rows: Sequence[TimeShares]) -> Chart | None:
     notes = ["Data, work and util: waiting for that library, reading and writing together."]
     if len(rows) > len(shown):
         notes.append(f"The {len(shown) - 1} tests that computed least, of {len(rows) - 1}.")
-    spoken = "; ".join(f"{row.test}: {_said(row)}" for row in shown)
+    spoken = "; ".join(f"{row.test}: {_shares_text(row)}" for row in shown)
     return Chart(
         "workload-shares",
         "Where the time of each test went",
@@ -131,7 +131,7 @@ def shares_chart(rows: Sequence[TimeShares]) -> Chart | None:
     )
 
 
-def _said(row: TimeShares) -> str:
+def _shares_text(row: TimeShares) -> str:
     said = [f"{cause.name} {share(row.of(cause))}" for cause in CAUSES if row.of(cause) >= _LEAST]
     return ", ".join(said) or "not known"
 

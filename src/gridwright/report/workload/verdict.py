@@ -7,6 +7,7 @@ from gridwright.runs.interference import of_launches
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_judge import JudgedRequirement, ratio_of
 from gridwright.runs.workload_record import WorkloadRecord
+from gridwright.units import counted
 
 _LONGEST = 300
 """A reason can hold the whole of a traceback; the table of failed launches has all of it."""
@@ -15,21 +16,6 @@ _LONGEST = 300
 def imported(record: WorkloadRecord) -> bool:
     """Whether it was read from logs: such a run has no matrix, and nobody checked its answers."""
     return record.matrix is None
-
-
-def workload_met(record: WorkloadRecord) -> bool | None:
-    """Whether every launch is right and all that is required is met; None where nothing is, or it is open."""
-    if record.summary.failed or any(not launch.ok for launch in record.launches):
-        return False
-    # Earlier releases called right answers alone met.
-    return record.met if record.summary.launches and record.requirements else None
-
-
-def unrequired(record: WorkloadRecord) -> bool:
-    """Whether it ran well, and nothing is required of it: there is no verdict then."""
-    ran = bool(record.summary.launches) and not record.refused
-    nothing = not record.requires_something and workload_met(record) is None
-    return ran and nothing and not (record.doubtful and record.requirements)
 
 
 def first_failed(record: WorkloadRecord) -> LaunchRecord | None:
@@ -46,7 +32,7 @@ def judged_sentence(record: WorkloadRecord) -> str:
     if failed or first_failed(record) is not None:
         number = failed or sum(not launch.ok for launch in record.launches)
         also = f"{_lost(record)}{_refused(record)}"
-        return f"{count(number)} of {_launches(launches)} failed; {_first(record)}.{also}"
+        return f"{count(number)} of {counted(launches, 'launch')} failed; {_first(record)}.{also}"
     right = "with the right answer" if launches == 1 else "with right answers"
     ended = "without an error" if imported(record) else right
     return (
@@ -58,8 +44,10 @@ def judged_sentence(record: WorkloadRecord) -> str:
 def _requirements(record: WorkloadRecord) -> str:
     """How the workload stands against what is required; what was missed first, and what held it back."""
     held = f" {record.summary.diagnosis}" if record.summary.diagnosis else ""
-    missed = [_said(each) for each in record.requirements if each.met is False]
-    others = [_said(each) for each in record.requirements if each.met is not False]
+    missed = [_with_repeats(requirement) for requirement in record.requirements if requirement.met is False]
+    others = [
+        _with_repeats(requirement) for requirement in record.requirements if requirement.met is not False
+    ]
     if not record.requires_something:
         ratio = ratio_of(record.launches)
         measured = f"; its CPU/real ratio was {plain(ratio)}" if ratio is not None else ""
@@ -68,31 +56,31 @@ def _requirements(record: WorkloadRecord) -> str:
     return f"{said}{held if missed or not record.requires_something else ''}"
 
 
-def _said(found: JudgedRequirement) -> str:
+def _with_repeats(requirement: JudgedRequirement) -> str:
     """One requirement and what was measured, of repeats the median."""
-    said = _measured(found)
-    if found.repeats is None or found.measured is None:
+    said = _measured(requirement)
+    if requirement.repeats is None or requirement.measured is None:
         return said
-    said += f" (median of {found.repeats} repeats)"
+    said += f" (median of {requirement.repeats} repeats)"
     untold = ", but so few repeats of so much spread cannot tell it from that"
-    return f"{said}{untold if found.met is None else ''}"
+    return f"{said}{untold if requirement.met is None else ''}"
 
 
-def _measured(found: JudgedRequirement) -> str:
+def _measured(requirement: JudgedRequirement) -> str:
     """One requirement and what was measured, as `CPU/real was 0.16 where 0.9 is required`."""
-    if found.figure == "bytes_per_s_per_core":
-        rates = (
-            f"{plain((found.measured or 0) / 1e6)} MB/s per core and requires {plain(found.required / 1e6)}"
-        )
-        share = f"{(found.waited_share or 0):.0%}".replace("%", " %")
-        return f"launches waited for {found.of} {share} of their time, which delivered {rates}"
-    if found.figure == "real_s":
-        limit = f"where at most {duration(found.required)} are required"
-        return f"it took {duration(found.measured)} {limit}"
-    of = f" of {found.of}" if found.of else ""
-    if found.measured is None:
-        return f"the CPU/real ratio{of} was not measured, and {plain(found.required)} is required"
-    return f"the CPU/real ratio{of} was {plain(found.measured)} where {plain(found.required)} is required"
+    if requirement.figure == "bytes_per_s_per_core":
+        required = plain(requirement.required / 1e6)
+        rates = f"{plain((requirement.measured or 0) / 1e6)} MB/s per core and requires {required}"
+        share = f"{(requirement.waited_share or 0):.0%}".replace("%", " %")
+        return f"launches waited for {requirement.of} {share} of their time, which delivered {rates}"
+    if requirement.figure == "real_s":
+        limit = f"where at most {duration(requirement.required)} are required"
+        return f"it took {duration(requirement.measured)} {limit}"
+    of = f" of {requirement.of}" if requirement.of else ""
+    if requirement.measured is None:
+        return f"the CPU/real ratio{of} was not measured, and {plain(requirement.required)} is required"
+    required = plain(requirement.required)
+    return f"the CPU/real ratio{of} was {plain(requirement.measured)} where {required} is required"
 
 
 def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
@@ -100,9 +88,9 @@ def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
     launches, failed = record.summary.launches, record.summary.failed
     also = f", {count(failed)} of which failed" if failed else ""
     if opening:
-        ended = f"{_launches(launches) if launches else 'no launch'} had ended{also}"
+        ended = f"{counted(launches, 'launch') if launches else 'no launch'} had ended{also}"
         return f"{opening}, so the workload is not judged; until then {ended}."
-    return f"{_launches(launches) if launches else 'No launch'} of the workload had ended{also}."
+    return f"{counted(launches, 'launch') if launches else 'No launch'} of the workload had ended{also}."
 
 
 def _disturbed(record: WorkloadRecord) -> str:
@@ -122,7 +110,7 @@ def _lost(record: WorkloadRecord) -> str:
         return ""
     nodes = sorted({node for launch in record.launches for node in launch.lost_on})
     where = f" after {', '.join(nodes)} {'was' if len(nodes) == 1 else 'were'} lost" if nodes else ""
-    return f" {_launches(again)} had to be started again{where}."
+    return f" {counted(again, 'launch')} had to be started again{where}."
 
 
 def _refused(record: WorkloadRecord) -> str:
@@ -130,8 +118,7 @@ def _refused(record: WorkloadRecord) -> str:
     number = len(record.refused)
     if not number:
         return ""
-    logs = f"{count(number)} log{'' if number == 1 else 's'}"
-    return f" {logs} could not be read; the first: {record.refused[0].reason}."
+    return f" {counted(number, 'log')} could not be read; the first: {record.refused[0].reason}."
 
 
 def _first(record: WorkloadRecord) -> str:
@@ -143,9 +130,5 @@ def _first(record: WorkloadRecord) -> str:
     return f"the first, {launch.test or ABSENT} (launch {launch.number}): {short}"
 
 
-def _launches(number: int) -> str:
-    return f"{count(number)} launch{'' if number == 1 else 'es'}"
-
-
 def _every(number: int) -> str:
-    return "The only launch" if number == 1 else f"All {_launches(number)}"
+    return "The only launch" if number == 1 else f"All {counted(number, 'launch')}"

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.beneath import Beneath
 from gridwright.handed_files import parsed_json, read_named
+from gridwright.refusals import reason_of
 from gridwright.repository.below import relative_directory
 from gridwright.repository.changelog.background import answers
 from gridwright.repository.changelog.journal import ChangeJournal, Position
@@ -199,7 +200,7 @@ class _Taken:
             self.later.clear()
         if record.type is None:
             self.owed = f"record {record.index} is of a type that this release does not know"
-        self.touched.update(record.touched)
+        self.touched.update(record.changed_fids)
         self.moved.update(record.moved)
 
 
@@ -232,7 +233,7 @@ class ChangeTaker:
                     "idle for long; gridwright setup registers it again"
                 )
             except (OSError, RecordError) as error:
-                why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+                why = reason_of(error)
                 self.journal.owe(f"the changelog of {user.mdt} cannot be read: {why}")
         waiting = self.journal.count()
         if not self.journal.owed and waiting > MOST_PATHS and waiting > self.opened.known.count()[0] // 2:
@@ -247,7 +248,7 @@ class ChangeTaker:
             root = os.fsencode(self.opened.settings.directory)
             inode = inode_of(self.source.fid_of(root))
         except OSError as error:
-            return f"Lustre does not answer: {error.strerror}"
+            return f"Lustre does not answer: {reason_of(error)}"
         if count != len(users):
             return (
                 f"Lustre has {count} MDTs, and changelog users are registered at {len(users)}; "
@@ -334,7 +335,7 @@ class ChangeTaker:
                 taken.owed = str(unresolved)
             except OSError as error:
                 # One path that cannot be told must not keep all records for ever.
-                taken.owed = f"Lustre does not tell the path of a file: {error.strerror}"
+                taken.owed = f"Lustre does not tell the path of a file: {reason_of(error)}"
         self.journal.take(user, taken.to, paths.single, paths.trees, taken.owed)
         if not taken.to:
             # 0 would give up all, and records before the first that is there are waited for.
@@ -354,7 +355,7 @@ _Looked = tuple[list[tuple[bytes, "FileStatus"]], list[bytes], list[UnreadDirect
 """What is there, what is not, and what could not be looked at."""
 
 
-def find_told_changes(
+def find_reported_changes(
     opened: OpenRepository, journal: ChangeJournal, report: RepositoryReport, *, deletions: bool
 ) -> None:
     """Keep as work what an export has to do of all that waits in the journal.
@@ -489,7 +490,7 @@ class RepositoryChanges:
             prefix = relative_directory(directory, registered.mount)
             source = self._source_of(registered.mount)
         except (OSError, ValueError) as error:
-            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            why = reason_of(error)
             self._journal.owe(f"changelogs cannot be read: {why}")
             return
         finder = PathFinder(source, self._journal, registered.mount, prefix)
@@ -517,4 +518,4 @@ class RepositoryChanges:
             count = self._journal.count()
             what = "file or directory" if count == 1 else "files and directories"
             report.notes.append(f"changelogs named {count} {what}")
-            find_told_changes(self._opened, self._journal, report, deletions=deletions)
+            find_reported_changes(self._opened, self._journal, report, deletions=deletions)

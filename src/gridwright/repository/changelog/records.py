@@ -92,7 +92,7 @@ class ChangeRecord:
         return [each for each in fids if each is not None]
 
     @property
-    def touched(self) -> list[Fid]:
+    def changed_fids(self) -> list[Fid]:
         """All files and directories that may be changed."""
         if self.type in _CHANGES_NOTHING:
             return []

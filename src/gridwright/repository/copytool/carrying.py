@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gridwright.repository.content import CHUNK, FileContent, Torn, crc64_of, is_same_content
+from gridwright.repository.copytool.action_list import Fid
 from gridwright.repository.copytool.liblustreapi import BegunAction, CopytoolHandle, copy_layout
 from gridwright.repository.crc64 import crc64
 from gridwright.repository.keys import KeyRefusal, Keys, bucket_of, prefix_of
@@ -107,8 +109,7 @@ class Carrier:
         underway.total = reference.size
         content = underway.begun.open_content()
         try:
-            if state.had_content or not state.is_name_only:
-                copy_layout(path, content)
+            copy_layout(self._source_of_layout(path, state, underway.begun.action.fid), content)
             future = self._fetched(reference, content, underway)
             found = self._await(future, underway, reference.key) or _crc64(content, underway)
             if state.crc64 not in (None, found):
@@ -117,6 +118,14 @@ class Carrier:
         finally:
             os.close(content)
         return reference.size
+
+    def _source_of_layout(self, path: bytes, state: FileState, fid: Fid) -> bytes:
+        """What has the layout that the content gets: of a name that never had any, its directory."""
+        if state.is_name_only and not state.had_content:
+            with suppress(OSError):
+                directory, _, _ = self.handle.path_of(fid).rpartition(b"/")
+                return os.fsencode(self.handle.mount) + b"/" + directory
+        return path
 
     def note_restored(self, underway: Underway) -> None:
         """The content is in place: the file is no name only any more. Raises OSError.

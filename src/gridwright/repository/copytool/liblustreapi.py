@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 from collections.abc import Collection
 from contextlib import suppress
 from ctypes import (
@@ -49,6 +50,8 @@ PING = "trusted.gridwright.ping"
 """An attribute of files by which agents look whether they are asked; root alone may give it."""
 _WHOLE = 2**64 - 1
 _LAYOUT = "lustre.lov"
+_ANY_LAYOUT = struct.pack("<IIQQIHH", 0x0BD10BD0, 1, 0, 0, 0, 0, 0xFFFF)
+"""`struct lov_user_md_v1` of stripes as the file system has them."""
 _COMPOSITE = 0x0BD60BD0
 """LOV_USER_MAGIC_COMP_V1: a head of 32 bytes, and entries of 48 with the offset of their layout after 24."""
 _ON_MDT, _PATTERN_RELEASED = 0x100, 0x80000000
@@ -307,7 +310,8 @@ class CopytoolHandle:
     def receive(self) -> list[HsmAction]:
         """Actions that have come; none where none has.
 
-        Raises OSError: ESHUTDOWN where Lustre is unmounted; ActionListError for a list that cannot be read.
+        Raises OSError: ESHUTDOWN where Lustre is unmounted, EPROTO where another copytool of this client has
+        left (2.17); ActionListError for a list that cannot be read.
         """
         found, size = c_void_p(), c_int()
         try:
@@ -320,7 +324,7 @@ class CopytoolHandle:
     def begin(self, action: HsmAction, *, only_to_refuse: bool = False) -> BegunAction:
         """Begin an action; with `only_to_refuse` no volatile file is made. Raises OSError.
 
-        What is restored gets its layout by `set_layout`, or else that of its directory by the first write.
+        What is restored has no layout until `copy_layout` gives it one.
         """
         begun = c_void_p()
         flags = _O_LOV_DELAY_CREATE if action.verb is HsmVerb.RESTORE else 0
@@ -412,10 +416,13 @@ class BegunAction:
 def copy_layout(source: bytes, descriptor: int) -> None:
     """Give what is restored stripes, components and mirrors of the released file, before its first byte.
 
-    Where that cannot be, as with a pool that is gone, the first write gives it those of its directory.
+    Where that cannot be, it gets those of the file system: without a layout it takes no byte (EBADF).
     """
-    with suppress(OSError):
+    try:
         os.setxattr(descriptor, _LAYOUT, _unreleased(os.getxattr(source, _LAYOUT)), os.XATTR_CREATE)
+    except OSError:
+        with suppress(OSError):
+            os.setxattr(descriptor, _LAYOUT, _ANY_LAYOUT, os.XATTR_CREATE)
 
 
 def _unreleased(layout: bytes) -> bytes:

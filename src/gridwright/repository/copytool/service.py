@@ -44,6 +44,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.refusals import reason_of
 from gridwright.repository.below import relative_directory
 from gridwright.repository.copytool.action_list import ActionListError, Fid, HsmAction, HsmVerb, parse_action
 from gridwright.repository.copytool.carrying import ActionRefused, Carrier, Underway
@@ -53,6 +54,7 @@ from gridwright.repository.keys import Keys, bucket_of, prefix_of, shown
 from gridwright.repository.probing import probe, refusal
 from gridwright.repository.store import ObjectStore, StoreError
 from gridwright.trusted import open_directory, open_file
+from gridwright.units import counted
 
 DIRECTORY = Path("/var/lib/gridwright/agents")
 _FILE = "actions"
@@ -185,7 +187,7 @@ class AgentPresence:
                 if not self._is_answered(archive_id, stop, answer_s):
                     return f"nothing came for archive {archive_id} within {answer_s:g} s"
             except OSError as error:
-                return error.strerror or str(error)
+                return reason_of(error)
         return None
 
     def _is_answered(self, archive_id: int, stop: threading.Event, answer_s: float) -> bool:
@@ -353,9 +355,9 @@ class CopytoolAgent:
             return
         except OSError as error:
             raise environment_error(
-                f"Lustre sends nothing any more: {error.strerror}",
+                f"Lustre sends nothing any more: {reason_of(error)}",
                 where=str(self.handle.mount),
-                remedy="mount it again; the unit starts the copytool again by itself",
+                remedy="mount it again, and end other copytools of this node; the unit starts this one again",
             ) from error
         wanted = []
         for action in actions:
@@ -368,7 +370,7 @@ class CopytoolAgent:
         try:
             self.journal.note([each for each in wanted if each.verb in _GIVEN_BACK])
         except OSError as error:
-            self.log(f"an agent after this one will not know of its actions: {error.strerror}")
+            self.log(f"an agent after this one will not know of its actions: {reason_of(error)}")
         for action in wanted:
             self._take(action)
 
@@ -405,7 +407,7 @@ class CopytoolAgent:
         try:
             begun = self.handle.begin(action)
         except OSError as error:
-            self.log(f"{self._name(action)}: Lustre does not let it begin: {error.strerror}")
+            self.log(f"{self._name(action)}: Lustre does not let it begin: {reason_of(error)}")
             # The file may be gone, or the action have been cancelled.
             self._refuse(action, error.errno or errno.EIO)
             return
@@ -423,7 +425,7 @@ class CopytoolAgent:
             self._say(action, error.problems[0].what)
         except OSError as error:
             number = error.errno or errno.EIO
-            self._say(action, error.strerror or str(error))
+            self._say(action, reason_of(error))
         except Exception as error:  # Whatever went wrong, the reader must not wait for ever.
             self._say(action, f"{type(error).__name__}: {error}")
         finally:
@@ -458,7 +460,7 @@ class CopytoolAgent:
         try:
             self.handle.begin(action, only_to_refuse=True).end(0, number, may_retry=may_retry)
         except OSError as error:
-            self._say(action, f"Lustre did not take its end: {error.strerror}")
+            self._say(action, f"Lustre did not take its end: {reason_of(error)}")
         self._forget(action)
 
     def _forget(self, action: HsmAction) -> None:
@@ -489,7 +491,9 @@ class CopytoolAgent:
         with self._lock:
             left = len(self._underway)
         if left:
-            self.log(f"{left} actions did not end in time; the next agent of this node goes on with them")
+            self.log(
+                f"{counted(left, 'action')} did not end in time; the next agent of this node goes on there"
+            )
         with suppress(OSError, ActionListError):
             self._given_back += [each for each in self.handle.receive() if each.verb in _GIVEN_BACK]
         self.handle.unregister()
@@ -497,7 +501,7 @@ class CopytoolAgent:
             try:
                 self.handle.give_back(action)
             except OSError as error:
-                self._say(action, f"Lustre did not take it back: {error.strerror}")
+                self._say(action, f"Lustre did not take it back: {reason_of(error)}")
             self._forget(action)
 
 
@@ -589,7 +593,7 @@ def serve_copytool(service: CopytoolService) -> None:
             }
             presence = AgentPresence(handle)
             agent = CopytoolAgent(handle, carriers, journal, presence, log, stopping, service.threads)
-            asking = threading.Thread(target=_keep_asking, args=(service, agent, lock), daemon=True)
+            asking = threading.Thread(target=_poll_servers, args=(service, agent, lock), daemon=True)
             asking.start()
             agent.run(stop)
             tell_systemd("STOPPING=1")
@@ -604,7 +608,7 @@ def _client(library: LustreLibrary, mount: Path) -> str:
         return library.client_of(mount)
     except OSError as error:
         raise environment_error(
-            f"Lustre does not say who it is: {error.strerror}", where=str(mount)
+            f"Lustre does not say who it is: {reason_of(error)}", where=str(mount)
         ) from None
 
 
@@ -622,7 +626,7 @@ def _prepared(repository: ServedRepository, mount: Path) -> tuple[bytes, BucketS
     return relative, stores, trial
 
 
-def _keep_asking(service: CopytoolService, agent: CopytoolAgent, lock: ServingLock) -> None:
+def _poll_servers(service: CopytoolService, agent: CopytoolAgent, lock: ServingLock) -> None:
     """See to it that the metadata servers ask this agent, and say what it serves; till it ends."""
     presence, since, is_ready = agent.presence, time.time(), False
     directories = {str(each.archive_id): str(each.directory) for each in service.repositories}

@@ -81,7 +81,7 @@ def serving_agent(directory: Path, archive_id: int) -> ServingAgent | None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                found = _said(lock)
+                found = _read_agent(lock)
                 if found and found.directories.get(str(archive_id)) == str(directory):
                     return found
             finally:
@@ -110,7 +110,7 @@ def _taken(place: Path, mount: str) -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = _said(lock)
+            other = _read_agent(lock)
             os.close(lock)
             if (tries := tries + 1) < _TRIES:
                 time.sleep(_PAUSE_S)
@@ -133,7 +133,7 @@ def _refusal(other: ServingAgent | None, mount: str) -> GridwrightError:
     )
 
 
-def _said(lock: int) -> ServingAgent | None:
+def _read_agent(lock: int) -> ServingAgent | None:
     """What the holder of a lock has written, in a directory of root's."""
     try:
         return ServingAgent(**json.loads(os.pread(lock, _MOST, 0)))

@@ -8,6 +8,7 @@ import stat
 from contextlib import suppress
 
 from gridwright.beneath import change_mode, change_owner, change_times, change_xattr
+from gridwright.refusals import reason_of
 from gridwright.repository.extended import decode, read_xattrs
 
 PRIVILEGES = stat.S_ISUID | stat.S_ISGID
@@ -35,7 +36,7 @@ def dress(target: int, source: os.stat_result, xattrs: bytes | None, *, void: in
     here = os.fstat(target)
     if stat.S_IFMT(here.st_mode) != stat.S_IFMT(source.st_mode):
         raise OSError(errno.ESTALE, "another file has come in its place")
-    if not here.st_mode & void and _all(here) == _all(source) and read_xattrs(target) == xattrs:
+    if is_dressed(target, source, xattrs, void=void):
         return True
     is_owned = _give(target, here, source)
     _write_xattrs(target, xattrs)
@@ -46,6 +47,12 @@ def dress(target: int, source: os.stat_result, xattrs: bytes | None, *, void: in
         change_mode(target, stat.S_IMODE(source.st_mode) & ~left)
     change_times(target, source.st_atime_ns, source.st_mtime_ns)
     return is_owned
+
+
+def is_dressed(target: int, source: os.stat_result, xattrs: bytes | None, *, void: int = 0) -> bool:
+    """Whether an open or pinned file has these attributes, as far as they are given."""
+    here = os.fstat(target)
+    return not here.st_mode & void and _all(here) == _all(source) and read_xattrs(target) == xattrs
 
 
 def can_be_dressed(here: os.stat_result, source: os.stat_result) -> bool:
@@ -101,4 +108,4 @@ def why_not(error: OSError) -> str:
         return "somebody has put another file in its place meanwhile"
     if error.errno == errno.ENOTSUP:
         return "the library's file system keeps no such extended attributes or ACLs"
-    return error.strerror or str(error)
+    return reason_of(error)

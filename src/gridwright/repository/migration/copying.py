@@ -18,6 +18,7 @@ from gridwright.repository.migration.attributes import (
     are_privileges_void,
     can_be_dressed,
     dress,
+    is_dressed,
 )
 from gridwright.repository.placing import Placer, place_new
 from gridwright.repository.reserved import LibraryFiles
@@ -216,15 +217,27 @@ class Copier:
             with suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=private.descriptor)
 
-    def compare(self, path: bytes) -> tuple[os.stat_result, os.stat_result] | bool:
+    def compare(self, path: bytes, *, looks: bool) -> tuple[os.stat_result, os.stat_result] | bool:
         """Dress a copy that has the content of its source; else, whether it may be made anew.
 
-        Raises as `same` and `dress_again`.
+        Who only `looks` changes nothing. Raises as `same` and `dress_again`.
         """
         here = self.same(path)
         if here is None:
             return False
-        return self.dress_again(path, here) or here.st_uid == os.geteuid()
+        return self.dress_again(path, here, looks=looks) or here.st_uid == os.geteuid()
+
+    def is_dressed(self, path: bytes) -> bool:
+        """Whether a directory has the attributes of its source. Raises OSError."""
+        self._ask(path)
+        directory, name = self.source.parent(path, inodes=self._inodes)
+        with pinned(directory, name) as pin:
+            status, xattrs = os.fstat(pin), read_xattrs(pin)
+            void = self._void(pin, status)
+        self._ask(b"")
+        directory, name = self.target.parent(path)
+        with pinned(directory, name) as pin:
+            return is_dressed(pin, status, xattrs, void=void)
 
     def dress_directory(self, path: bytes, met: tuple[int, int]) -> bool:
         """Whether a directory had to be given other attributes; the inodes here and at the source were `met`.
@@ -249,7 +262,12 @@ class Copier:
         return self._private[1]
 
     def dress_again(
-        self, path: bytes, here: os.stat_result | None = None, source: int | None = None
+        self,
+        path: bytes,
+        here: os.stat_result | None = None,
+        source: int | None = None,
+        *,
+        looks: bool = False,
     ) -> tuple[os.stat_result, os.stat_result] | None:
         """Give what is `here`, a file or a directory, the attributes of its source.
 
@@ -268,7 +286,8 @@ class Copier:
         with pinned(directory, name, here) as pin:
             if not stat.S_ISDIR(status.st_mode) and not can_be_dressed(os.fstat(pin), status):
                 return None
-            self._dress(pin, status, xattrs, void=void)
+            if not looks:
+                self._dress(pin, status, xattrs, void=void)
             return status, os.fstat(pin)
 
     def _void(self, descriptor: int, status: os.stat_result) -> int:

@@ -2,6 +2,8 @@
 
 A row is begun before its file is made, and ended after the file is on disk. So after a kill at any step it is
 known what is of the migration, and what somebody else has made or changed since.
+
+Decides what becomes of a name of the source: from its status, its row, and what is in the library.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridwright.beneath import DIRECTORY
 from gridwright.errors import GridwrightError
-from gridwright.repository.file_clock import bounded_ns, is_kept_as
+from gridwright.repository.file_clock import bounded_ns, is_stored_as
 from gridwright.repository.known import NO_DIRECTORY
 from gridwright.repository.known_file import signed_inode
 from gridwright.repository.library_serial import advance, check_serial
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 _PENDING, _PENDING_S = 2000, 2.0
 _PAGE = 500
+_LINK = "link"
 
 
 @dataclass(slots=True)
@@ -71,8 +75,112 @@ class MigratedFile:
         # It was killed between the file and its row.
         new = [(self.source_size, self.source_mtime_ns)]
         new += [(source.st_size, bounded_ns(source.st_mtime_ns))] if source else []
-        is_new = any(size == here.st_size and is_kept_as(time_ns, here.st_mtime_ns) for size, time_ns in new)
+        is_new = any(
+            size == here.st_size and is_stored_as(time_ns, here.st_mtime_ns) for size, time_ns in new
+        )
         return self.is_begun and is_new
+
+
+STRANGER = "something else is here already; it was not overwritten (move it away, and it is copied)"
+
+
+class MigrationDecision(Enum):
+    """What to do, or why nothing is done."""
+
+    SAME = "nothing has changed"
+    COPY = "the source is new or has changed"
+    COMPARE = "the contents tell"
+    DIRECTORY = "it is a directory"
+    CHANGED_HERE = "it was changed here, and the source was not"
+    CHANGED_ON_BOTH_SIDES = (
+        "it was changed at the source and here, and not overwritten (removed, it is copied)"
+    )
+    STRANGER = STRANGER
+    AGAIN = "a directory is here, and the source has none; --cut-over removes what the source no longer has"
+    EXCHANGED = "another directory is here than the migration made or met; it was left as it is"
+    OF_ANOTHER = (
+        "another directory is at the source than before; this one stays closed while it holds files of that"
+        " one (--cut-over removes what the migration has made of them)"
+    )
+    SOCKET = "nobody listens to a copy of it"
+
+
+def decide(source: FileStatus, row: MigratedFile | None, here: os.stat_result | None) -> MigrationDecision:
+    """What to do about a name; `here` is None where the library has none. Hard links are not looked at."""
+    if stat.S_ISSOCK(source.st_mode):
+        return MigrationDecision.SOCKET
+    if stat.S_ISDIR(source.st_mode):
+        is_free = here is None or stat.S_ISDIR(here.st_mode)
+        is_ours = row is not None and here is not None and row.is_of_migration(here, source)
+        return MigrationDecision.DIRECTORY if is_free or is_ours else MigrationDecision.STRANGER
+    if here is None:
+        return MigrationDecision.COPY
+    return _beside_stranger(source, here) if row is None else _beside(source, row, here)
+
+
+def rank_of(decision: MigrationDecision, row: MigratedFile | None) -> int:
+    """Which of several names of a file is copied, rather than made another name: the lowest.
+
+    First comes one that has the content here already, and last one that may have to be left.
+    """
+    if decision is MigrationDecision.SAME or (decision is MigrationDecision.COMPARE and row is not None):
+        return 0
+    return 1 if decision in (MigrationDecision.COPY, MigrationDecision.COMPARE) else 2
+
+
+def may_dress(
+    source: FileStatus, row: MigratedFile | None, here: os.stat_result, writers: set[int | None]
+) -> bool:
+    """Whether a directory that is here may get the attributes of its source, and copies.
+
+    It is that of an earlier pass, or nobody else can have put it there: `writers` are who may rename what
+    others have on the way to it.
+    """
+    if row is not None and row.inode == here.st_ino:
+        return True
+    trusted = {0, os.geteuid()}
+    if row is not None and not row.inode:
+        # A pass that was killed has made it, and nobody else could enter it since.
+        return here.st_uid in trusted and not here.st_mode & 0o077
+    if here.st_uid == source.st_uid:
+        # Whoever exchanges directories of his own gives nobody anything.
+        trusted.add(here.st_uid)
+    return here.st_uid in trusted and writers <= trusted
+
+
+def is_replaced(source: FileStatus, row: MigratedFile | None) -> bool:
+    """Whether a directory that is here may hold what came from another one of the source.
+
+    Who may rename directories there gives another owner to what the library has, otherwise.
+    """
+    if row is None:
+        return False
+    return row.source_inode != source.st_ino or (row.is_begun and row.inode != 0)
+
+
+def _beside_stranger(source: FileStatus, here: os.stat_result) -> MigrationDecision:
+    is_alike = (stat.S_IFMT(here.st_mode), here.st_size) == (stat.S_IFMT(source.st_mode), source.st_size)
+    return (
+        MigrationDecision.COMPARE
+        if is_alike and not stat.S_ISDIR(here.st_mode)
+        else MigrationDecision.STRANGER
+    )
+
+
+def _beside(source: FileStatus, row: MigratedFile, here: os.stat_result) -> MigrationDecision:
+    if stat.S_ISDIR(here.st_mode) and stat.S_ISDIR(row.mode):
+        return MigrationDecision.AGAIN
+    if not row.is_of_migration(here, source):
+        return (
+            MigrationDecision.CHANGED_HERE
+            if row.is_same_source(source)
+            else MigrationDecision.CHANGED_ON_BOTH_SIDES
+        )
+    if row.is_same_source(source):
+        return MigrationDecision.SAME
+    same = (row.source_size, row.source_mtime_ns) == (source.st_size, bounded_ns(source.st_mtime_ns))
+    same = same and stat.S_IFMT(row.mode) == stat.S_IFMT(source.st_mode)
+    return MigrationDecision.COMPARE if same else MigrationDecision.COPY
 
 
 _COLUMNS = tuple(field.name for field in fields(MigratedFile))
@@ -138,7 +246,7 @@ class MigrationJournal:
             f"CREATE TABLE IF NOT EXISTS files ({columns}) WITHOUT ROWID",
             "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)",
             "CREATE TEMP TABLE seen (path BLOB PRIMARY KEY) WITHOUT ROWID",
-            "CREATE TEMP TABLE firsts (inode INTEGER PRIMARY KEY, path BLOB)",
+            "CREATE TEMP TABLE names (inode INTEGER, rank INTEGER, path BLOB)",
             "CREATE TEMP TABLE later (path BLOB, why TEXT, first BLOB)",
         ):
             self.database.execute(statement)
@@ -237,11 +345,26 @@ class MigrationJournal:
         self.flush()
         self._write("DELETE FROM files WHERE path = ?", [(path,)])
 
-    def first_name(self, inode: int, path: bytes) -> bytes:
-        """The name under which this run has met an inode of the source first."""
-        self.database.execute("INSERT OR IGNORE INTO firsts VALUES (?, ?)", (signed_inode(inode), path))
-        query = "SELECT path FROM firsts WHERE inode = ?"
-        return bytes(self.database.execute(query, (signed_inode(inode),)).fetchone()[0])
+    def name(self, inode: int, rank: int, path: bytes) -> None:
+        """Note a name of a file of the source with several; that of the lowest rank is its first one."""
+        self.database.execute("INSERT INTO names VALUES (?, ?, ?)", (signed_inode(inode), rank, path))
+
+    def first_names(self) -> Iterator[list[bytes]]:
+        """The first names of files with several, some at a time; the others are kept as links to them.
+
+        Which one it is depends on the names alone: a walk of several threads meets them in any order.
+        """
+        found = self.database.execute("SELECT inode, path FROM names ORDER BY inode, rank, path")
+        inode, first = None, b""
+        while some := found.fetchmany(_PAGE):
+            firsts = []
+            for number, path in some:
+                if number != inode:
+                    inode, first = number, bytes(path)
+                    firsts.append(first)
+                else:
+                    self.postpone(bytes(path), _LINK, first)
+            yield firsts
 
     def postpone(self, path: bytes, why: str, first: bytes | None = None) -> None:
         """Keep a path for a later step of this run, and the first name of its file."""
@@ -249,7 +372,7 @@ class MigrationJournal:
 
     def links(self) -> Iterator[list[tuple[bytes, bytes]]]:
         """Further names of files, each with the first one, some at a time."""
-        found = self.database.execute("SELECT path, first FROM later WHERE first IS NOT NULL ORDER BY path")
+        found = self.database.execute("SELECT path, first FROM later WHERE why = ? ORDER BY path", (_LINK,))
         while some := found.fetchmany(_PAGE):
             yield [(bytes(path), bytes(first)) for path, first in some]
 

@@ -10,8 +10,6 @@ Further names of files that have several, made when the first ones are there.
 Directories of the library, each held against the one of the source that the walk has met.
 
 Until a directory is dressed, at the end of a pass, nobody else may enter it who could not enter it before.
-
-Decides what becomes of a name of the source: from its status, its row, and what is in the library.
 """
 
 from __future__ import annotations
@@ -19,118 +17,44 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 
 from gridwright.beneath import Beneath, change_mode, change_owner, make_private, pinned
 from gridwright.errors import environment_error
+from gridwright.refusals import reason_of
 from gridwright.repository.below import is_part, kind_of
 from gridwright.repository.content import Torn
-from gridwright.repository.deletion_limit import Deletions
-from gridwright.repository.file_clock import bounded_ns
+from gridwright.repository.deletions import Deletions
 from gridwright.repository.keys import shown
 from gridwright.repository.making import part_name
 from gridwright.repository.migration.attributes import why_not
 from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
-from gridwright.repository.migration.journal import MigratedFile, MigrationJournal, begun, ended
+from gridwright.repository.migration.journal import (
+    MigratedFile,
+    MigrationDecision,
+    MigrationJournal,
+    begun,
+    decide,
+    ended,
+    is_replaced,
+    may_dress,
+    rank_of,
+)
+from gridwright.repository.migration.plan import (
+    COPIED,
+    LINKED,
+    NO_DIRECTORY_HERE,
+    SAME,
+    MigrationPlan,
+)
 from gridwright.repository.migration.workers import CopyTask, CopyWorkers
 from gridwright.repository.placing import Placer, place_new
 from gridwright.repository.settings import RepositoryReport, is_chosen
-from gridwright.repository.walking import FileStatus, UnreadDirectory, WalkedFile, walk_below
-
-
-class MigrationDecision(Enum):
-    """What to do, or why nothing is done."""
-
-    SAME = "nothing has changed"
-    COPY = "the source is new or has changed"
-    COMPARE = "the contents tell"
-    DIRECTORY = "it is a directory"
-    LINK = "it is another name of a file"
-    CHANGED_HERE = "it was changed here, and the source was not"
-    CHANGED_ON_BOTH_SIDES = (
-        "it was changed at the source and here, and not overwritten (removed, it is copied)"
-    )
-    STRANGER = "something else is here already; it was not overwritten (move it away, and it is copied)"
-    AGAIN = "a directory is here, and the source has none; --cut-over removes what the source no longer has"
-    EXCHANGED = "another directory is here than the migration made or met; it was left as it is"
-    OF_ANOTHER = (
-        "another directory is at the source than before; this one stays closed while it holds files of that"
-        " one (--cut-over removes what the migration has made of them)"
-    )
-    SOCKET = "nobody listens to a copy of it"
-
-
-def decide(source: FileStatus, row: MigratedFile | None, here: os.stat_result | None) -> MigrationDecision:
-    """What to do about a name; `here` is None where the library has none. Hard links are not looked at."""
-    if stat.S_ISSOCK(source.st_mode):
-        return MigrationDecision.SOCKET
-    if stat.S_ISDIR(source.st_mode):
-        is_free = here is None or stat.S_ISDIR(here.st_mode)
-        is_ours = row is not None and here is not None and row.is_of_migration(here, source)
-        return MigrationDecision.DIRECTORY if is_free or is_ours else MigrationDecision.STRANGER
-    if here is None:
-        return MigrationDecision.COPY
-    return _beside_stranger(source, here) if row is None else _beside(source, row, here)
-
-
-def may_dress(
-    source: FileStatus, row: MigratedFile | None, here: os.stat_result, writers: set[int | None]
-) -> bool:
-    """Whether a directory that is here may get the attributes of its source, and copies.
-
-    It is that of an earlier pass, or nobody else can have put it there: `writers` are who may rename what
-    others have on the way to it.
-    """
-    if row is not None and row.inode == here.st_ino:
-        return True
-    trusted = {0, os.geteuid()}
-    if row is not None and not row.inode:
-        # A pass that was killed has made it, and nobody else could enter it since.
-        return here.st_uid in trusted and not here.st_mode & 0o077
-    if here.st_uid == source.st_uid:
-        # Whoever exchanges directories of his own gives nobody anything.
-        trusted.add(here.st_uid)
-    return here.st_uid in trusted and writers <= trusted
-
-
-def is_replaced(source: FileStatus, row: MigratedFile | None) -> bool:
-    """Whether a directory that is here may hold what came from another one of the source.
-
-    Who may rename directories there gives another owner to what the library has, otherwise.
-    """
-    if row is None:
-        return False
-    return row.source_inode != source.st_ino or (row.is_begun and row.inode != 0)
-
-
-def _beside_stranger(source: FileStatus, here: os.stat_result) -> MigrationDecision:
-    is_alike = (stat.S_IFMT(here.st_mode), here.st_size) == (stat.S_IFMT(source.st_mode), source.st_size)
-    return (
-        MigrationDecision.COMPARE
-        if is_alike and not stat.S_ISDIR(here.st_mode)
-        else MigrationDecision.STRANGER
-    )
-
-
-def _beside(source: FileStatus, row: MigratedFile, here: os.stat_result) -> MigrationDecision:
-    if stat.S_ISDIR(here.st_mode) and stat.S_ISDIR(row.mode):
-        return MigrationDecision.AGAIN
-    if not row.is_of_migration(here, source):
-        return (
-            MigrationDecision.CHANGED_HERE
-            if row.is_same_source(source)
-            else MigrationDecision.CHANGED_ON_BOTH_SIDES
-        )
-    if row.is_same_source(source):
-        return MigrationDecision.SAME
-    same = (row.source_size, row.source_mtime_ns) == (source.st_size, bounded_ns(source.st_mtime_ns))
-    same = same and stat.S_IFMT(row.mode) == stat.S_IFMT(source.st_mode)
-    return MigrationDecision.COMPARE if same else MigrationDecision.COPY
-
+from gridwright.repository.walking import FileStatus, UnreadDirectory, walk_below
+from gridwright.units import counted
 
 _MOST_KNOWN = 1000
 
@@ -144,10 +68,11 @@ class MigrationDirectories:
         self._journal = journal
         self._inodes: dict[bytes, tuple[int, ...]] = {b"": ()}
 
-    def make(self, each: WalkedFile, row: MigratedFile | None) -> MigrationDecision | None:
+    def make(self, path: bytes, each: FileStatus, row: MigratedFile | None) -> MigrationDecision | None:
         """Make a directory, or take the one that is there; why it is left, or None. Raises OSError."""
-        path = each.path
         here = self._below.status(path)
+        if (why := self.plan(path, each, row, here)) is MigrationDecision.EXCHANGED:
+            return why
         directory, name = self._below.parent(path)
         if here is not None and not stat.S_ISDIR(here.st_mode):
             self._placer.remove(path, directory, name, here)
@@ -158,8 +83,6 @@ class MigrationDirectories:
             os.close(made)
             self._journal.end(ended(path, each, here, is_made=row is None or row.is_made))
             return MigrationDecision.COPY
-        if not may_dress(each, row, here, self._below.writers(path)):
-            return MigrationDecision.EXCHANGED
         new = ended(path, each, here, is_made=row is not None and row.is_made)
         closes = is_replaced(each, row)
         if closes:
@@ -175,6 +98,15 @@ class MigrationDirectories:
                     change_owner(pin, 0, 0)
                 change_mode(pin, 0o700)
         return None
+
+    def plan(
+        self, path: bytes, each: FileStatus, row: MigratedFile | None, here: os.stat_result | None
+    ) -> MigrationDecision | None:
+        """What `make` would return beside what is here. Raises OSError."""
+        if here is None or not stat.S_ISDIR(here.st_mode):
+            return MigrationDecision.COPY
+        may = may_dress(each, row, here, self._below.writers(path))
+        return None if may else MigrationDecision.EXCHANGED
 
     def may_open(self, row: MigratedFile) -> bool:
         """Whether a directory holds nothing that came from another one than its source. Raises OSError."""
@@ -221,13 +153,10 @@ class MigrationDirectories:
         return inodes
 
 
-def _is_closer(source: WalkedFile, here: os.stat_result) -> bool:
+def _is_closer(source: FileStatus, here: os.stat_result) -> bool:
     """Whether those of the source may be fewer than those who may enter what is here."""
     is_given = os.geteuid() == 0 and (here.st_uid, here.st_gid) != (source.st_uid, source.st_gid)
     return is_given or bool(here.st_mode & ~source.st_mode & 0o777)
-
-
-LINKED, SAME = "linked", "unchanged"
 
 
 class MigrationLinks:
@@ -242,10 +171,12 @@ class MigrationLinks:
         report: RepositoryReport,
         refused: Callable[[bytes, OSError], None],
         look: Callable[[bytes, Callable[[os.stat_result], None]], None],
+        make_way: Callable[[bytes], bool],
     ) -> None:
         """`refused` is told of a name that cannot be made, and why.
 
         `look` has the status of a path at the source given to a function, until the workers were waited for.
+        `make_way` removes a directory that the migration has made, or names it.
         """
         self._journal = journal
         self._below = below
@@ -254,6 +185,7 @@ class MigrationLinks:
         self._report = report
         self._refused = refused
         self._look = look
+        self._make_way = make_way
 
     def make(self, wait: Callable[[], None]) -> None:
         """Make further names of files with several, now that the first ones are there.
@@ -280,7 +212,7 @@ class MigrationLinks:
                     self._refused(path, error)
                     continue
                 if row is not None:
-                    todo.append((row, here))
+                    todo.append((row, None if here is not None and stat.S_ISDIR(here.st_mode) else here))
             self._journal.begin([row for row, _ in todo])
             names = dict(some)
             for row, here in todo:
@@ -293,7 +225,7 @@ class MigrationLinks:
                     continue
                 if of is not None:
                     self._journal.end(replace(of, path=row.path, is_made=True))
-                    self._report.add(LINKED)
+                    self._report.add(LINKED, mode=of.mode)
 
     def _row(self, path: bytes, first: bytes, here: os.stat_result | None) -> MigratedFile | None:
         """The row of a name that is to be made another name of a file; None where there is nothing to do."""
@@ -303,11 +235,13 @@ class MigrationLinks:
             self._report.problem(path, f"it is another name of {shown(first)}, which was not copied")
             return None
         if here is not None and here.st_ino == old.st_ino:
-            self._report.add(SAME)
+            self._report.add(SAME, mode=of.mode)
             self._journal.end(replace(of, path=path, is_made=True))
             return None
         if here is not None and (row is None or not row.is_of_migration(here, old)):
             self._report.problem(path, MigrationDecision.STRANGER.value)
+            return None
+        if here is not None and stat.S_ISDIR(here.st_mode) and not self._make_way(path):
             return None
         before = row or replace(of, inode=0, size=0, mtime_ns=0)
         return replace(
@@ -374,7 +308,7 @@ class MigrationProof:
 
     def _compared(self, row: MigratedFile, is_same: bool) -> None:
         if is_same:
-            self._report.add(VERIFIED, row.size)
+            self._report.add(VERIFIED, row.size, row.mode)
         else:
             self._report.problem(row.path, "its content is not that of the source")
 
@@ -400,7 +334,7 @@ class MigrationProof:
                 if count <= _TOLD:
                     self._report.problem(each.path, "the source was written to during the last pass")
         if count > _TOLD:
-            more = f"{count - _TOLD} more names of the source were written to during the last pass"
+            more = f"during the last pass the source was written to at {counted(count - _TOLD, 'more name')}"
             self._report.problem(os.fsencode("."), more)
 
 
@@ -408,10 +342,10 @@ def _is_same(path: bytes, copier: Copier) -> bool:
     return copier.same(path) is not None
 
 
-COPIED, DRESSED, REMOVED = "copied", "given new attributes", "removed"
+DRESSED, REMOVED = "given new attributes", "removed"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_LINK, _AGAIN, _DIRECTORY, _NEW_DIRECTORY = "link", "again", "directory", "new directory"
-_SAMPLE = 200
+_AGAIN, _DIRECTORY, _NEW_DIRECTORY = "again", "directory", "new directory"
+_MAKING = (MigrationDecision.COPY, MigrationDecision.DIRECTORY)
 Statuses = tuple[os.stat_result, os.stat_result]
 
 
@@ -423,7 +357,7 @@ class MigrationOptions:
     verify: bool = False
     cut_over: bool = False
     delete_up_to: int | None = None
-    """So many files may go to the trash; None for as many as are usual (`deletion_limit.py`)."""
+    """So many files may go to the trash; None for as many as are usual (`deletions.py`)."""
     dry_run: bool = False
 
 
@@ -448,18 +382,24 @@ class Migration:
         self._unread: list[UnreadDirectory] = []
         self._changed_here = 0
         self._placer = Placer(below.root, report, workers.moment)
+        workers.placers.append(self._placer)
         self._directories = MigrationDirectories(below, journal, self._placer)
         # Directories of others, and with them all that lies in them.
         self._left: list[bytes] = []
-        self.sample: list[bytes] = []
-        """Some files that a dry run would copy."""
+        self.plan = MigrationPlan(journal, below, report)
 
     def run(self) -> None:
         """Do it. Raises GridwrightError where the source hangs or the disk is full, and OSError."""
+        count = self._journal.count() if self._options.cut_over else 0
         self._walk()
-        self._workers.wait()
-        if not self._options.dry_run:
-            links = MigrationLinks(
+        self._consider_names()
+        if self._options.cut_over:
+            self._remove(count)
+            self._try_again()
+        if self._options.dry_run:
+            self.plan.links(self._refused, self._make_way)
+        else:
+            MigrationLinks(
                 self._journal,
                 self._below,
                 self._directories,
@@ -467,17 +407,16 @@ class Migration:
                 self._report,
                 self._refused,
                 self._look,
-            )
-            links.make(self._workers.wait)
-        if self._options.cut_over:
-            self._remove()
-            self._try_again()
-        if not self._options.dry_run:
+                self._make_way,
+            ).make(self._workers.wait)
+        if self._options.dry_run:
+            self._plan_directories()
+            self._workers.wait()
+        else:
             self._dress_directories()
             self._workers.wait()
             self._journal.flush()
             self._prove()
-        self._placer.settle()
         self._tell()
 
     def _prove(self) -> None:
@@ -493,92 +432,102 @@ class Migration:
                 self._report.problem(each.path, each.why)
                 self._unread.append(each)
             self._journal.see(each.path for each in walked)
-            self._consider_all(walked)
+            self._consider_all((each.path, each) for each in walked)
             self._workers.wait(len(walked))
+        self._workers.wait()
 
-    def _consider_all(self, walked: Sequence[WalkedFile]) -> None:
+    def _consider_names(self) -> None:
+        """Decide about the first names of files with several, once all names have been met."""
+        for firsts in self._journal.first_names():
+            sources: dict[bytes, os.stat_result] = {}
+            for path in firsts:
+                self._look(path, partial(sources.__setitem__, path))
+            self._workers.wait()
+            self._consider_all(sources.items(), are_first=True)
+        self._workers.wait()
+
+    def _consider_all(self, walked: Iterable[tuple[bytes, FileStatus]], *, are_first: bool = False) -> None:
         """Decide about a batch; what is to be made is begun in the journal before anything is."""
-        decided: list[tuple[WalkedFile, MigrationDecision, MigratedFile | None, os.stat_result | None]] = []
-        for each in walked:
-            if self._left and is_chosen(each.path, self._left):
+        decided: list[
+            tuple[bytes, FileStatus, MigrationDecision, MigratedFile | None, os.stat_result | None]
+        ] = []
+        for path, each in walked:
+            if self._left and is_chosen(path, self._left):
                 continue
             try:
-                here = self._below.status(each.path)
+                here = self._below.status(path)
             except OSError as error:
-                self._refused(each.path, error)
+                self._refused(path, error)
                 if error.errno == errno.EXDEV and stat.S_ISDIR(each.st_mode):
-                    self._left.append(each.path)
+                    self._left.append(path)
                 continue
-            row = self._journal.get(each.path)
-            decided.append((each, self._decide(each, row, here), row, here))
-        if self._options.dry_run:
-            for each, decision, row, _ in decided:
-                self._count(each, decision, row)
-            return
+            row = self._journal.get(path)
+            decision = decide(each, row, here)
+            if stat.S_ISREG(each.st_mode) and each.st_nlink > 1 and not are_first:
+                self._journal.name(each.st_ino, rank_of(decision, row), path)
+            else:
+                decided.append((path, each, decision, row, here))
         making = [
-            (each, row)
-            for each, decision, row, here in decided
+            (path, each, row)
+            for path, each, decision, row, here in decided
             if decision is MigrationDecision.COPY
             or (decision is MigrationDecision.DIRECTORY and here is None)
         ]
-        self._journal.begin([begun(each.path, each, row) for each, row in making])
-        for each, decision, row, here in decided:
-            self._act(each, decision, row, here)
-
-    def _decide(
-        self, each: WalkedFile, row: MigratedFile | None, here: os.stat_result | None
-    ) -> MigrationDecision:
-        if stat.S_ISREG(each.st_mode) and each.st_nlink > 1:
-            first = self._journal.first_name(each.st_ino, each.path)
-            if first != each.path:
-                return MigrationDecision.LINK
-        return decide(each, row, here)
+        if not self._options.dry_run:
+            self._journal.begin([begun(path, each, row) for path, each, row in making])
+        for path, each, decision, row, here in decided:
+            self._act(path, each, decision, row, here)
 
     def _act(
         self,
-        each: WalkedFile,
+        path: bytes,
+        each: FileStatus,
         decision: MigrationDecision,
         row: MigratedFile | None,
         here: os.stat_result | None,
     ) -> None:
-        path = each.path
-        if decision is MigrationDecision.SAME:
-            self._report.add(SAME, each.st_size)
+        if decision in _MAKING and self.plan.is_blocked(path):
+            self._refused(path, NO_DIRECTORY_HERE)
+        elif decision is MigrationDecision.SAME:
+            self._report.add(SAME, each.st_size, each.st_mode)
+            self.plan.first(path, each, here)
         elif decision is MigrationDecision.DIRECTORY:
-            self._make_directory(each, row)
+            self._make_directory(path, each, row)
         elif decision is MigrationDecision.COPY:
-            self._copy(path, here)
+            self._copy(path, here, each)
         elif decision is MigrationDecision.COMPARE:
-            self._do(path, partial(Copier.compare, path=path), partial(self._compared, each, row, here))
-        elif decision is MigrationDecision.LINK:
-            self._journal.postpone(path, _LINK, self._journal.first_name(each.st_ino, path))
+            compare = partial(Copier.compare, path=path, looks=self._options.dry_run)
+            self._do(path, compare, partial(self._compared, path, each, row, here))
         elif decision is MigrationDecision.AGAIN and self._options.cut_over:
             self._journal.postpone(path, _AGAIN)
         else:
-            self._leave(each, decision)
+            self._leave(path, each, decision)
 
-    def _count(self, each: WalkedFile, decision: MigrationDecision, row: MigratedFile | None) -> None:
-        """What would be done."""
-        if decision in (MigrationDecision.COPY, MigrationDecision.COMPARE):
-            self._report.add(COPIED, each.st_size)
-            if stat.S_ISREG(each.st_mode) and len(self.sample) < _SAMPLE:
-                self.sample.append(each.path)
-        elif decision is MigrationDecision.LINK:
-            self._report.add(SAME if row is not None and row.is_same_source(each) else LINKED)
-        elif decision is MigrationDecision.DIRECTORY:
-            self._report.add(SAME if row is not None else COPIED)
-        elif decision is MigrationDecision.SAME:
-            self._report.add(SAME, each.st_size)
-        else:
-            self._leave(each, decision)
+    def _plan_directories(self) -> None:
+        """Which directories that are here would get other attributes."""
+        for path in self._journal.postponed(_DIRECTORY):
+            try:
+                may_open = self.plan.may_open(path)
+            except OSError as error:
+                self._refused(path, error)
+                continue
+            if not may_open:
+                self._report.problem(path, MigrationDecision.OF_ANOTHER.value)
+            elif path in self.plan.changing or path in self.plan.replaced:
+                self._report.add(DRESSED, mode=stat.S_IFDIR)
+            else:
+                act = partial(Copier.is_dressed, path=path)
+                self._do(path, act, lambda is_dressed: self._add_directory(not is_dressed))
 
-    def _leave(self, each: WalkedFile, decision: MigrationDecision) -> None:
+    def _leave(self, path: bytes, each: FileStatus, decision: MigrationDecision) -> None:
         if decision is MigrationDecision.CHANGED_HERE:
             self._changed_here += 1
         elif decision is MigrationDecision.SOCKET:
-            self._report.note_of(f"are not copied, since each is {kind_of(each.st_mode)}", each.path)
+            self._report.note_of(f"are not copied, since each is {kind_of(each.st_mode)}", path)
         else:
-            self._report.problem(each.path, decision.value)
+            if self._options.dry_run and stat.S_ISDIR(each.st_mode):
+                self.plan.blocked.append(path)
+            self._report.problem(path, decision.value)
 
     def _do(self, path: bytes, act: Callable[[Copier], object], done: Callable[..., None]) -> None:
         inodes = self._directories.source_inodes(path)
@@ -587,64 +536,89 @@ class Migration:
     def _look(self, path: bytes, done: Callable[[os.stat_result], None]) -> None:
         self._do(path, partial(Copier.status, path=path), done)
 
-    def _copy(self, path: bytes, there: os.stat_result | None) -> None:
+    def _copy(self, path: bytes, there: os.stat_result | None, source: FileStatus | None = None) -> None:
+        if self._options.dry_run:
+            if source is None:
+                self._look(path, partial(self.plan.copy, path))
+            else:
+                self.plan.copy(path, source)
+            return
         act = partial(Copier.copy, path=path, there=there, within=self._directories.within(path))
         self._do(path, act, partial(self._copied, path))
 
     def _copied(self, path: bytes, statuses: Statuses) -> None:
         source, here = statuses
         self._journal.end(ended(path, source, here))
-        self._report.add(COPIED, source.st_size)
+        self._report.add(COPIED, source.st_size, source.st_mode)
 
     def _compared(
         self,
-        each: WalkedFile,
+        path: bytes,
+        each: FileStatus,
         row: MigratedFile | None,
         there: os.stat_result | None,
         outcome: Statuses | bool,
     ) -> None:
         """The content was the same, and is dressed; or it is copied, if what is here may be replaced."""
-        path = each.path
         if not isinstance(outcome, bool):
             source, here = outcome
-            self._journal.end(ended(path, source, here, is_made=row is not None and row.is_made))
-            self._report.add(DRESSED)
+            if not self._options.dry_run:
+                self._journal.end(ended(path, source, here, is_made=row is not None and row.is_made))
+            elif row is None:
+                self.plan.taken.add(path)
+            self.plan.first(path, each, here)
+            self._report.add(DRESSED, mode=each.st_mode)
         elif row is None and not outcome:
             self._report.problem(path, MigrationDecision.STRANGER.value)
         else:
-            self._journal.begin([begun(path, each, row)])
-            self._copy(path, there)
+            if not self._options.dry_run:
+                self._journal.begin([begun(path, each, row)])
+            self._copy(path, there, each)
 
-    def _make_directory(self, each: WalkedFile, row: MigratedFile | None) -> None:
-        path = each.path
+    def _make_directory(self, path: bytes, each: FileStatus, row: MigratedFile | None) -> None:
         try:
-            outcome = self._directories.make(each, row)
+            if self._options.dry_run:
+                outcome = self._plan_directory(path, each, row)
+            else:
+                outcome = self._directories.make(path, each, row)
         except OSError as error:
             self._refused(path, error)
             return
         is_new = outcome is MigrationDecision.COPY
         if is_new:
-            self._report.add(COPIED)
+            self._report.add(COPIED, mode=stat.S_IFDIR)
+            self.plan.changes(path)
         elif outcome is not None:
             self._report.problem(path, outcome.value)
             self._left.append(path)
             return
         self._journal.postpone(path, _NEW_DIRECTORY if is_new else _DIRECTORY)
 
-    def _remove(self) -> None:
-        """Remove what the migration has made and the source no longer has."""
+    def _plan_directory(
+        self, path: bytes, each: FileStatus, row: MigratedFile | None
+    ) -> MigrationDecision | None:
+        here = self._below.status(path)
+        outcome = self._directories.plan(path, each, row, here)
+        if outcome is None and is_replaced(each, row):
+            self.plan.replaced.add(path)
+        if outcome is None and here is not None and (row is None or row.inode != here.st_ino):
+            self.plan.taken.add(path)
+        return outcome
+
+    def _remove(self, known: int) -> None:
+        """Remove what the migration has made and the source no longer has; `known` is of how many."""
         if self._unread:
             self._report.notes.append("nothing was removed: not all of the source could be read")
             return
         vanished = list(self._vanished())
         count = sum(not stat.S_ISDIR(row.mode) for row, _ in vanished)
-        gone = Deletions(count, self._journal.count(), is_all=not self._journal.has_seen())
+        gone = Deletions(count, known, is_all=not self._journal.has_seen())
         if (why := gone.refusal(self._options.delete_up_to)) is not None:
             self._report.problem("--cut-over", why)
             return
         for row, here in vanished:
-            if self._options.dry_run or self._removed(row, here):
-                self._report.add(REMOVED, 0 if stat.S_ISDIR(row.mode) else row.size)
+            if self._removed(row, here):
+                self._report.add(REMOVED, 0 if stat.S_ISDIR(row.mode) else row.size, row.mode)
 
     def _vanished(self) -> Iterator[tuple[MigratedFile, os.stat_result]]:
         """What the migration has made, nobody has changed, and the source no longer has."""
@@ -666,6 +640,9 @@ class Migration:
 
     def _removed(self, row: MigratedFile, here: os.stat_result) -> bool:
         try:
+            if self._options.dry_run:
+                self.plan.remove(row)
+                return True
             directory, name = self._below.parent(row.path)
             if stat.S_ISDIR(row.mode):
                 os.rmdir(name, dir_fd=directory)
@@ -685,20 +662,24 @@ class Migration:
         """Copy what a directory was in the way of."""
         for path in self._journal.postponed(_AGAIN):
             try:
-                if self._options.dry_run or not self._made_way(path):
-                    self._report.problem(path, MigrationDecision.AGAIN.value)
-                    continue
-                self._copy(path, None)
+                if self._make_way(path):
+                    self._copy(path, None)
             except OSError as error:
                 self._refused(path, error)
         self._workers.wait()
 
-    def _made_way(self, path: bytes) -> bool:
-        """Remove the directory that the migration has made there and that holds nothing any more."""
+    def _make_way(self, path: bytes) -> bool:
+        """Remove, at a cut-over, the directory that the migration has made there; one that stays is named.
+
+        Raises OSError.
+        """
         here, row = self._below.status(path), self._journal.get(path)
-        if here is None or not stat.S_ISDIR(here.st_mode):
+        if path in self.plan.going or here is None or not stat.S_ISDIR(here.st_mode):
             return True
-        return row is not None and row.is_made and self._removed(row, here)
+        if self._options.cut_over and row is not None and row.is_made and self._removed(row, here):
+            return True
+        self._report.problem(path, MigrationDecision.AGAIN.value)
+        return False
 
     def _dress_directories(self) -> None:
         """Give directories their attributes: names are made in them no more."""
@@ -721,13 +702,14 @@ class Migration:
         if row is not None:
             self._directories.opened(row)
         if why == _DIRECTORY:
-            self._report.add(DRESSED if was_changed else SAME)
+            self._add_directory(bool(was_changed))
+
+    def _add_directory(self, was_changed: bool) -> None:
+        self._report.add(DRESSED if was_changed else SAME, mode=stat.S_IFDIR)
 
     def _tell(self) -> None:
         if self._changed_here:
-            self._report.notes.append(
-                f"{self._changed_here} were changed here since they were copied, and left as they are"
-            )
+            self._report.notes.append(f"changed here since copied, and left as is: {self._changed_here}")
         if self._workers.left_owners:
             self._report.notes.append("owners and groups were left: only root may give files away")
         if self._workers.left_privileges:
@@ -752,7 +734,7 @@ class Migration:
     def _refused(self, path: bytes, error: OSError) -> None:
         if error.errno in _FULL:
             raise environment_error(
-                f"the disk is full ({error.strerror}); nothing is half-written",
+                f"the disk is full ({reason_of(error)}); nothing is half-written",
                 where=str(self._below.directory),
                 remedy="make room, and run the command again: it goes on",
             ) from error

@@ -15,15 +15,17 @@ from pathlib import Path
 
 from gridwright.beneath import Beneath
 from gridwright.errors import GridwrightError, environment_error, input_error
+from gridwright.refusals import reason_of
 from gridwright.repository.below import sync_file_system
 from gridwright.repository.migration.copying import Copier
 from gridwright.repository.migration.journal import MigrationJournal
-from gridwright.repository.migration.migrate import COPIED, Migration, MigrationOptions
+from gridwright.repository.migration.migrate import Migration, MigrationOptions
+from gridwright.repository.migration.plan import COPIED
 from gridwright.repository.migration.workers import PATIENCE_S, CopyTask, CopyWorkers, silent_source
 from gridwright.repository.reserved import LibraryFiles
 from gridwright.repository.settings import ReportedCount, RepositoryReport, hold_directory
 from gridwright.repository.unfinished import sweep
-from gridwright.units import format_bytes
+from gridwright.units import counted, format_bytes
 
 _SAMPLE_BYTES = 8 << 20
 Progress = Callable[[int], None]
@@ -60,10 +62,10 @@ def migrate(
             migration = Migration(source, below, journal, workers, options, report)
             migration.run()
             if options.dry_run:
-                _estimate(places, report, workers, migration.sample)
+                _estimate(places, report, workers, migration.plan.sample)
     except OSError as error:
         raise environment_error(
-            f"the library cannot be worked on: {error}", where=str(places.library)
+            f"the library cannot be worked on: {reason_of(error, named=True)}", where=str(places.library)
         ) from error
     finally:
         os.close(source)
@@ -90,7 +92,9 @@ def _opened_source(places: MigrationPlaces) -> int:
     if isinstance(answer, GridwrightError):
         raise answer
     if isinstance(answer, OSError):
-        raise input_error(f"the source cannot be opened: {answer.strerror}", where=f"--from {places.source}")
+        raise input_error(
+            f"the source cannot be opened: {reason_of(answer)}", where=f"--from {places.source}"
+        )
     return answer
 
 
@@ -186,11 +190,5 @@ def _estimate(
     seconds = span * max(todo.count / len(sizes), todo.bytes / size if size else 0.0)
     if places.bytes_per_s:
         seconds = max(seconds, todo.bytes / places.bytes_per_s)
-    read_so_far = f"{len(sizes)} files ({format_bytes(size)}) of the source were read"
-    report.notes.append(f"at least {_span(seconds)}, as {read_so_far} to see how fast it is")
-
-
-def _span(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    read_so_far = f"{counted(len(sizes), 'file')} ({format_bytes(size)}) of the source read"
+    report.at_least_s, report.at_least_by = seconds, f"with {read_so_far} to see how fast it is"

@@ -14,6 +14,7 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.migration.copying import Copier, MigrationStopped
+from gridwright.repository.placing import Placer
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.trash import moment_name
 from gridwright.repository.walking import TreeWalk
@@ -88,6 +89,8 @@ class CopyWorkers:
         self._asked: list[tuple[bytes, float] | None] = [None] * THREADS
         self._under_way = 0
         self._copiers: list[Copier] = []
+        self.placers: list[Placer] = []
+        """Those of the copiers, and of whoever hands out."""
         self.left_owners = False
         self.left_privileges = False
         self._threads = [
@@ -119,7 +122,9 @@ class CopyWorkers:
             # No thread is at work: what is written next may be directories.
             for copier in self._copiers:
                 copier.leave()
-                copier.placer.settle()
+            # All at once: one removes what is empty of the trash that they share.
+            for placer in self.placers:
+                placer.settle()
 
     def watch(self, walk: TreeWalk) -> None:
         """Raise GridwrightError where a walk of the source hangs."""
@@ -161,6 +166,7 @@ class CopyWorkers:
                 if copier is None:
                     copier = Copier(*self._places, pass_by, ask, self._report, self.moment)
                     self._copiers.append(copier)
+                    self.placers.append(copier.placer)
                 copier.expect(task.inodes)
                 result = task.act(copier)
                 self.left_owners = self.left_owners or copier.left_owners

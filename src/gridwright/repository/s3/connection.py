@@ -11,14 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from gridwright.endpoints import INSTEAD, why_no_endpoint
+from gridwright.endpoints import INSTEAD, why_no_endpoint, why_no_prefix
 from gridwright.errors import environment_error, input_error
 from gridwright.own_directories import hold_settings_of_home
-from gridwright.repository.s3.patience import BoundedSession
+from gridwright.repository.s3.answer_limits import BoundedSession
 from gridwright.secret_text import masked
 
 CONNECT_S, READ_S = 5, 30
+_PAIR = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 DEFAULT_REGION = "us-east-1"
+_REMEDY_OF_SETTINGS = (
+    "set AWS_PROFILE to one of those that `aws configure list-profiles` has, or unset it; else look at "
+    "~/.aws/config and at the variables AWS_*"
+)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 
 
@@ -42,6 +47,11 @@ class BucketLocation:
             raise input_error(
                 f"{masked(url)[:80]!r} is not a bucket",
                 remedy="write one, such as s3://bucket or s3://bucket/prefix",
+            )
+        if reason := why_no_prefix(url):
+            raise input_error(
+                f"{masked(url)[:80]!r} {reason}",
+                remedy="write bucket and prefix as they are: s3://bucket/prefix",
             )
         return cls(bucket, prefix.strip("/"))
 
@@ -141,12 +151,22 @@ def connect(
             raise environment_error(
                 "no credentials for the bucket were found",
                 where=f"s3://{bucket}",
-                remedy="set them as for the AWS command line: a role, AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY",
+                remedy=_lacking()
+                or f"set them as for the AWS command line: a role, AWS_PROFILE, or {' and '.join(_PAIR)}",
             )
     except BotoCoreError as error:
-        raise environment_error(f"the bucket was not asked: {error}", where=f"s3://{bucket}") from error
+        raise environment_error(
+            f"the bucket was not asked: {error}",
+            where=f"s3://{bucket}",
+            remedy=_lacking() or _REMEDY_OF_SETTINGS,
+        ) from error
     return _located(bucket, region, endpoint, client, session, requester_pays)
+
+
+def _lacking() -> str | None:
+    """What to do where the environment has an access key without its secret, or the other way round."""
+    lacking = [each for each in _PAIR if not os.environ.get(each)]
+    return f"set {lacking[0]}, too: access key and secret go together" if len(lacking) == 1 else None
 
 
 def _import_botocore() -> None:

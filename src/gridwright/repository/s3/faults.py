@@ -13,7 +13,7 @@ from gridwright.repository.store import StoreError, StoreFault
 _BY_CODE = {
     "NoSuchKey": StoreFault.NOT_THERE,
     "NoSuchVersion": StoreFault.NOT_THERE,
-    "NoSuchBucket": StoreFault.NOT_THERE,
+    "NoSuchBucket": StoreFault.NO_BUCKET,
     "NotFound": StoreFault.NOT_THERE,
     "PreconditionFailed": StoreFault.CHANGED,
     "ConditionalRequestConflict": StoreFault.CONFLICT,
@@ -22,6 +22,7 @@ _BY_CODE = {
     "AllAccessDisabled": StoreFault.FORBIDDEN,
     "SignatureDoesNotMatch": StoreFault.FORBIDDEN,
     "InvalidAccessKeyId": StoreFault.FORBIDDEN,
+    "XAdminUserNotFound": StoreFault.FORBIDDEN,  # versitygw's, with status 404
     "ExpiredToken": StoreFault.FORBIDDEN,
     "TokenRefreshRequired": StoreFault.FORBIDDEN,
     "InvalidToken": StoreFault.FORBIDDEN,
@@ -57,6 +58,7 @@ _REMEDIES = {
     "TokenRefreshRequired": _EXPIRED,
     "InvalidToken": _EXPIRED,
     "InvalidAccessKeyId": _UNKNOWN,
+    "XAdminUserNotFound": _UNKNOWN,
     "SignatureDoesNotMatch": _UNKNOWN,
 }
 """What to do, where the fault says too little: no right that is given would help."""

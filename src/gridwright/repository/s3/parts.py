@@ -35,6 +35,8 @@ LARGEST_OBJECT = _MOST_PARTS * _MOST_PART_BYTES
 """48.8 TiB (Amazon S3 User Guide, "Amazon S3 multipart upload limits"); other stores take no more."""
 _MIB = 1 << 20
 _WHOLE = {"ChecksumAlgorithm": "CRC64NVME", "ChecksumType": "FULL_OBJECT"}
+MOST_TO_COPY = 5 * 10**9
+"""Bytes of the largest object that one request copies: 5 GB."""
 _COPIED_BYTES = 512 << 20
 """Bytes of a part that the store copies, of all objects but those above 4.9 TiB."""
 _ATTEMPTS = 3
@@ -68,6 +70,15 @@ def why_too_large(size: int) -> str | None:
 def part_count(size: int) -> int:
     """Parts of an upload of so many bytes; one of none is one part, too."""
     return -(-size // part_bytes(size)) or 1
+
+
+def _copied_part_bytes(size: int) -> int:
+    return max(part_bytes(size), _COPIED_BYTES)
+
+
+def copied_part_count(size: int) -> int:
+    """Parts of an object of so many bytes that the store copies."""
+    return -(-size // _copied_part_bytes(size)) or 1
 
 
 @dataclass(slots=True)
@@ -159,7 +170,7 @@ class PartSending:
         just before. The future's exception is a StoreError, or one of the upload.
         """
         is_copied = isinstance(content, ObjectReference)
-        step = max(part_bytes(content.size), _COPIED_BYTES if is_copied else 0)
+        step = (_copied_part_bytes if is_copied else part_bytes)(content.size)
         wanted = _Object(key, url, content, metadata, condition, progress, looks, sent_sum, step)
         self._threads.under_way.begin(wanted.future)
         self._threads.put(lambda _: self._begin(wanted))
@@ -347,16 +358,16 @@ class PartSending:
                 raise
             if tries == 1 and error.fault is StoreFault.CHANGED:
                 raise
-            found = self._found(wanted)
+            found = self._matching_head(wanted)
             if found is None and error.fault is StoreFault.NOT_THERE:
                 said = "it has neither the parts nor the object; the next export sends it again"
                 raise StoreError(StoreFault.UNREACHABLE, wanted.url, said) from error
             if found is None:
                 raise
             made = found
-        return {**made["ResponseMetadata"]["HTTPHeaders"], **_of_body(made)}
+        return answered(made)
 
-    def _found(self, wanted: _Object) -> Mapping[str, Any] | None:
+    def _matching_head(self, wanted: _Object) -> Mapping[str, Any] | None:
         """What the store says of the object, if it is the one that was made of these parts."""
         with suppress(StoreError):
             head = self._ask(wanted, "head_object", ChecksumMode="ENABLED")
@@ -393,10 +404,12 @@ class PartSending:
         return found
 
 
-def _of_body(answer: Mapping[str, Any]) -> dict[str, str]:
-    """What the answer to the last request of an upload in parts has in its body, as headers have it."""
+def answered(answer: Mapping[str, Any]) -> dict[str, str]:
+    """What botocore's answer says of the object that was made, in headers and body, as headers have it."""
     names = {
         "etag": "ETag", "x-amz-version-id": "VersionId", "x-amz-checksum-type": "ChecksumType",
         "x-amz-checksum-crc64nvme": "ChecksumCRC64NVME",
     }  # fmt: skip
-    return {name: answer[field] for name, field in names.items() if field in answer}
+    said = {**answer, **answer.get("CopyObjectResult", {})}
+    found = {name: said[field] for name, field in names.items() if field in said}
+    return {**answer["ResponseMetadata"]["HTTPHeaders"], **found}

@@ -27,9 +27,9 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gridwright import _native
+from gridwright.repository.s3.answer_limits import LONGEST_BODY, AnswerLimits, TooMuch
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
 from gridwright.repository.s3.faults import refusal
-from gridwright.repository.s3.patience import LONGEST_BODY, Patience, TooMuch
 from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.store import StoreError, StoreFault
 
@@ -265,14 +265,14 @@ class PlainConnection:
         self._unsent = b""
         """Of a request, what goes when its answer is waited for: each call less spares a wait for the
         interpreter."""
-        self._patience = Patience()
+        self._limits = AnswerLimits()
         # Of whole pages, as direct writes want it.
         self._buffer = mmap.mmap(-1, buffer_bytes)
         self.view = memoryview(self._buffer)
         """Room for who moves contents; an answer is received into it, too."""
 
     @property
-    def is_kept(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether there is one from the request before, which the store may have ended since."""
         return self._socket is not None
 
@@ -299,7 +299,7 @@ class PlainConnection:
 
         Raises StoreError for a refusal that is final, Unusual for another status than is wanted, and OSError.
         """
-        self._patience.begin()
+        self._limits.begin()
         filled = self._ask()
         while (end := self._buffer.find(b"\r\n\r\n", 0, filled)) < 0:
             if filled > _LONGEST_HEAD:
@@ -408,7 +408,7 @@ class PlainConnection:
 
     def _count(self, got: int, waited_s: float) -> None:
         try:
-            self._patience.got(got, waited_s)
+            self._limits.got(got, waited_s)
         except TooMuch as error:
             # Nobody else is asked: botocore would wait for as long again, or longer.
             self.close()

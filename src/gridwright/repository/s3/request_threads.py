@@ -133,7 +133,7 @@ class RequestThreads:
 
 
 def _over(connection: PlainConnection, plainly: Callable[[PlainConnection], _Made]) -> _Made:
-    if connection.is_kept:
+    if connection.is_connected:
         # The store may have ended a connection that waited; a new one tells.
         with suppress(Unusual, OSError):
             return plainly(connection)

@@ -31,7 +31,14 @@ from gridwright.repository.s3.conditions import headers_of, parameters_of
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults, missing
 from gridwright.repository.s3.moved import Moved
-from gridwright.repository.s3.parts import PART_BYTES, PartSending, part_count
+from gridwright.repository.s3.parts import (
+    MOST_TO_COPY,
+    PART_BYTES,
+    PartSending,
+    answered,
+    copied_part_count,
+    part_count,
+)
 from gridwright.repository.s3.plain import (
     ContentFile,
     FileFault,
@@ -323,8 +330,6 @@ def last_version(listed: Mapping[str, Any], key: str) -> str | None:
     return unquoted(etags[0]) if etags and any(each["IsLatest"] for each in markers) else None
 
 
-MOST_TO_COPY = 5 * 10**9
-"""Bytes of the largest object that one request copies: 5 GB."""
 _FEW, _MANY = 8, 64
 """Requests for small objects at once: so many at first, and at most."""
 _LARGE = 16
@@ -520,6 +525,8 @@ class S3Store:
         url, sent_sum = self._plain.url(key), self.abilities.sent_sum
         if in_parts or upload.size > PART_BYTES:
             self._count("put", part_count(upload.size) + 2)
+            if looks and condition != ANY:
+                self._count("head")
             made = self._parts.make(
                 key, url, upload, metadata, condition, progress, looks=looks, sent_sum=sent_sum
             )
@@ -529,14 +536,13 @@ class S3Store:
         request = StoreRequest("PUT", "PutObject", key, headers={**headers, **headers_of(condition)})
         span, moved = (0, upload.size), Moved(progress)
 
-        def plainly(connection: PlainConnection) -> Mapping[str, str]:
+        def plainly(connection: PlainConnection) -> WrittenObject:
             answer, crc = send(connection, request, upload, span, moved, sent_sum)
             upload.sent(crc)
-            return answer
+            return written(answer)
 
-        return then(
-            self._small.ask(plainly, lambda: self._put(key, upload, metadata, condition, moved, sent_sum)),
-            written,
+        return self._small.ask(
+            plainly, lambda: written(self._put(key, upload, metadata, condition, moved, sent_sum))
         )
 
     def _put(
@@ -568,7 +574,7 @@ class S3Store:
         """Abort what a killed command has begun in parts, and note what is begun from now on."""
         self._parts.begin_uploads(journal)
 
-    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> WrittenObject:
+    def copy(self, source: ObjectReference, key: str, metadata: Mapping[str, str]) -> Future[WrittenObject]:
         """Make an object of another one of the bucket, with these metadata, over no other one."""
         url, able = self._plain.url(source.key), self.abilities
         is_itself = key == source.key
@@ -578,22 +584,27 @@ class S3Store:
             where = {"Bucket": self.bucket, "Key": source.key, **_version(source.version_id)}
             # What is copied onto itself is the source, too, whose condition all stores heed.
             more = parameters_of(condition) if able.copies_if_none_there else {}
-            made = self._ask(
-                "copy_object", url, Key=key, CopySource=where, CopySourceIfMatch=f'"{source.etag}"',
-                Metadata=dict(metadata), MetadataDirective="REPLACE", **more,
-            )  # fmt: skip
-            etag = made.get("CopyObjectResult", {}).get("ETag", "")
-        elif source.size and (is_itself or able.ends_parts_if_none_there):
-            self._count("copy", -(-source.size // MOST_TO_COPY) + 2)
-            etag = self._parts.make(key, url, source, metadata, condition).result().get("etag", "")
-        else:
-            said = "it copies over what is there, whatever the condition"
-            raise StoreError(StoreFault.UNSUPPORTED, url, said, "CopyObject")
-        head = answer_of(self.head(key))
-        if etag and unquoted(etag) != head.entry.etag:
-            said = "somebody else has written it meanwhile"
-            raise StoreError(StoreFault.CHANGED, self._plain.url(key), said, "CopyObject")
-        return WrittenObject(head.entry.etag, head.version_id, head.crc64, head.entry.last_modified_ns)
+
+            def copied() -> WrittenObject:
+                made = self._botocore(
+                    "copy_object", url, Key=key, CopySource=where, CopySourceIfMatch=f'"{source.etag}"',
+                    Metadata=dict(metadata), MetadataDirective="REPLACE", **more,
+                )  # fmt: skip
+                if not made.get("CopyObjectResult", {}).get("ETag"):
+                    raise missing(url, "CopyObject", "ETag")
+                return written(answered(made))
+
+            return self._small.ask(lambda _: self._tries.of(copied), copied)
+        if source.size and (is_itself or able.ends_parts_if_none_there):
+            self._count("copy", copied_part_count(source.size) + 2)
+            if is_itself:  # No trial has shown that the store heeds that condition in the end.
+                self._count("head")
+            made = self._parts.make(key, url, source, metadata, condition, looks=is_itself)
+            return then(made, written)
+        said = "it copies over what is there, whatever the condition"
+        refused: Future[WrittenObject] = Future()
+        refused.set_exception(StoreError(StoreFault.UNSUPPORTED, url, said, "CopyObject"))
+        return refused
 
     def delete(self, key: str, etag: str | None = None) -> None:
         """Delete an object, where it is the known one."""
@@ -653,8 +664,7 @@ class S3Store:
 
     def _count(self, kind: str, requests: int = 1) -> None:
         self._pace.wait(requests)
-        for _ in range(requests):
-            self._requests.add(kind)
+        self._requests.add(kind, requests)
 
     def _ask(self, operation: str, url: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401
         """What botocore's client gives, in as many tries as there are. Raises StoreError."""

@@ -88,10 +88,10 @@ class JobsCarried:
 
 def levels_of(steps: Sequence[SweepStep], rule: SweepRule) -> list[StreamsTried]:
     """All numbers of streams that were run, fewest first."""
-    found: dict[int, list[StepVerdict]] = {}
+    verdicts: dict[int, list[StepVerdict]] = {}
     for step in steps:
-        found.setdefault(step.streams, []).append(verdict(step, steps, rule))
-    return [StreamsTried(streams, tuple(found[streams])) for streams in sorted(found)]
+        verdicts.setdefault(step.streams, []).append(verdict(step, steps, rule))
+    return [StreamsTried(streams, tuple(verdicts[streams])) for streams in sorted(verdicts)]
 
 
 def so_far(levels: Sequence[StreamsTried], rule: SweepRule) -> JobsCarried:

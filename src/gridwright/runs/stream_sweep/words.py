@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gridwright.runs.stream_sweep.record import Binding, StreamSweepRecord
+from gridwright.units import counted
 
 _BINDS: dict[Binding, str] = {
     "cores": "the cores bind",
@@ -16,7 +17,7 @@ _BINDS: dict[Binding, str] = {
 
 def jobs(number: int) -> str:
     """Such as `1 job at once`."""
-    return f"{number:,} job{'' if number == 1 else 's'} at once"
+    return f"{counted(number, 'job')} at once"
 
 
 def streams_text(number: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gridwright.beneath import remove_tree
 from gridwright.node_programs.batch_job.job_file import JobFile, RunEnd, read_end
-from gridwright.node_programs.batch_job_program import STARTER, build_zipapp
+from gridwright.node_programs.one_file import BATCH_JOB, BATCH_JOB_STARTER
 from gridwright.schedulers.batch.system import job_label, tagged_name
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
@@ -93,28 +93,31 @@ class BatchDirectories:
 
     def _write_program(self) -> None:
         _, archive = _program()
-        for path, content in ((self.program.with_suffix(".pyz"), archive), (self.program, STARTER.encode())):
+        for path, content in (
+            (self.program.with_suffix(".pyz"), archive),
+            (self.program, BATCH_JOB_STARTER.encode()),
+        ):
             write_program(path.parent, path.name, content)
 
     def last_runs(self, tag: JobTag) -> dict[str, LastRun]:
         """The last run of each job of a submission that has begun, by index, `job` where it is no array."""
-        found: dict[str, LastRun] = {}
+        last_runs: dict[str, LastRun] = {}
         try:
-            names = [each.name for each in self.runs(tag).iterdir()]
+            names = [entry.name for entry in self.runs(tag).iterdir()]
         except OSError:
-            return found
+            return last_runs
         for name in sorted(names):
             parts = _RUN_FILE.fullmatch(name)
             if parts is None:
                 continue
             number = int(parts[2])
-            if (known := found.get(parts[1])) is not None and known.number > number:
+            if (known := last_runs.get(parts[1])) is not None and known.number > number:
                 continue
             ended = self.runs(tag) / name if parts[3] == "ended" else None
             if ended is None and known is not None and known.number == number:
                 continue
-            found[parts[1]] = LastRun(number, ended)
-        return found
+            last_runs[parts[1]] = LastRun(number, ended)
+        return last_runs
 
     def forget(self, tag: JobTag) -> None:
         """Remove the file of a submission that has ended: it has the job's environment."""
@@ -138,8 +141,8 @@ class BatchDirectories:
 
 @cache
 def _program() -> tuple[str, bytes]:
-    archive = build_zipapp()
-    return hashlib.sha256(archive + STARTER.encode()).hexdigest()[:12], archive
+    archive = BATCH_JOB.archive()
+    return hashlib.sha256(archive + BATCH_JOB_STARTER.encode()).hexdigest()[:12], archive
 
 
 def make_batch_directories(state: Path, kind: str) -> BatchDirectories:

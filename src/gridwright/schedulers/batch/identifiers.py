@@ -17,10 +17,10 @@ _IDENTIFIER = re.compile(r"([0-9]+(?:-[0-9]+)?)(?:_([0-9]+))?")
 
 def split_identifier(text: str) -> tuple[str, int | None] | None:
     """The submission and the index in an identifier such as 17 or 17_3; None for any other text."""
-    found = _IDENTIFIER.fullmatch(text)
-    if found is None:
+    match = _IDENTIFIER.fullmatch(text)
+    if match is None:
         return None
-    return found[1], None if found[2] is None else int(found[2])
+    return match[1], None if match[2] is None else int(match[2])
 
 
 def elements_named(record: BatchRecord, identifiers: Collection[str]) -> list[tuple[BatchSubmission, int]]:
@@ -48,7 +48,7 @@ def elements_named(record: BatchRecord, identifiers: Collection[str]) -> list[tu
 def unknown_job(record: BatchRecord, identifier: str) -> Problem:
     """That there is no such job, with the nearest that there is."""
     near = nearest(identifier, record.identifiers())
-    others = "gridwright jobs shows all; those of others, and those not handed in by it, are not in it"
+    others = "gridwright jobs shows all; those of others, and those not submitted by it, are not in it"
     return Problem(what=f"there is no job {identifier}", remedy=f"did you mean {near}?" if near else others)
 
 
@@ -97,7 +97,9 @@ def waited_for(record: BatchRecord, request: JobRequest) -> WaitedFor:
             continue
         elements = submission.elements if index is None else (index,)
         ended = record.ended(submission.token)
-        if not _settled(found.type, [ended[each].state for each in elements if each in ended], len(elements)):
+        if not _settled(
+            found.type, [ended[element].state for element in elements if element in ended], len(elements)
+        ):
             on.append(Predecessors(submission, elements, found.type))
     return WaitedFor(tuple(on), tuple(unknown))
 
@@ -105,12 +107,12 @@ def waited_for(record: BatchRecord, request: JobRequest) -> WaitedFor:
 def _settled(type_: DependencyType, states: Sequence[JobState], count: int) -> bool:
     if len(states) < count:
         return False
-    completed = all(each is JobState.COMPLETED for each in states)
+    completed = all(state is JobState.COMPLETED for state in states)
     return type_ is DependencyType.ANY or completed != (type_ is DependencyType.NOT_OK)
 
 
 def _named(record: BatchRecord, name: str) -> tuple[BatchSubmission | None, int | None]:
-    """By identifier, or by `@TOKEN` where it was handed in together with the one that waits."""
+    """By identifier, or by `@TOKEN` where it was submitted together with the one that waits."""
     if name.startswith("@"):
         return record.by_token(name[1:]), None
     parts = split_identifier(name)
@@ -139,7 +141,7 @@ def states_of(record: BatchRecord, request: JobRequest) -> list[tuple[str, JobSt
             continue
         ended = record.ended(submission.token)
         elements = submission.elements if index is None else (index,)
-        states = [ended[each].state for each in elements if each in ended]
+        states = [ended[element].state for element in elements if element in ended]
         bad = [each for each in states if each is not JobState.COMPLETED]
         state = None if len(states) < len(elements) else bad[0] if bad else JobState.COMPLETED
         name = Predecessors(submission, elements, parsed.type).identifier

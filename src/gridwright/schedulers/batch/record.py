@@ -1,4 +1,4 @@
-"""Our own record of jobs handed in to a batch system: an SQLite file, one for each user of a grid.
+"""Our own record of jobs submitted to a batch system: an SQLite file, one for each user of a grid.
 
 A submission is written here before the batch system is asked, its number after; what became of each job is
 written once and never asked again. Every process may be killed at any moment, and several may use the file
@@ -146,20 +146,22 @@ class BatchRecord(RecordFile):
     def released(self, tokens: Iterable[str]) -> None:
         """Let the next command submit what was not."""
         with self._change() as base:
-            base.executemany("UPDATE submission SET lease = 0 WHERE token = ?", [(each,) for each in tokens])
+            base.executemany(
+                "UPDATE submission SET lease = 0 WHERE token = ?", [(token,) for token in tokens]
+            )
 
     def end(self, ends: Iterable[BatchJobEnd]) -> None:
         """Write down what became of jobs. What is written already stays: a job ends once."""
-        names = [each.name for each in fields(BatchJobEnd)]
+        names = [field.name for field in fields(BatchJobEnd)]
         with self._change() as base:
             touched = set()
-            for each in ends:
+            for end in ends:
                 base.execute(
                     f"INSERT OR IGNORE INTO ended ({', '.join(names)})"  # noqa: S608
                     f" VALUES ({', '.join(f':{name}' for name in names)})",
-                    {name: getattr(each, name) for name in names},
+                    {name: getattr(end, name) for name in names},
                 )
-                touched.add(each.token)
+                touched.add(end.token)
             for token in touched:
                 _close(base, token)
 
@@ -168,7 +170,7 @@ class BatchRecord(RecordFile):
         with self._change() as base:
             base.executemany(
                 "UPDATE ended SET swept = 1 WHERE token = ? AND element = ?",
-                [(each.token, each.element) for each in ends],
+                [(end.token, end.element) for end in ends],
             )
 
     def leftovers(self) -> list[BatchJobEnd]:
@@ -216,7 +218,7 @@ def _close(base: sqlite3.Connection, token: str) -> None:
 
 def _text(request: JobRequest) -> str:
     """A request as JSON; bytes that are no UTF-8 are escaped, as lone surrogates."""
-    values = {each.name: getattr(request, each.name) for each in fields(JobRequest)}
+    values = {field.name: getattr(request, field.name) for field in fields(JobRequest)}
     return json.dumps(values, default=_plain)
 
 
@@ -228,10 +230,10 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - whatever a field of a reques
 
 def _submission(row: sqlite3.Row) -> BatchSubmission:
     values = json.loads(row["request"])
-    names = {each.name for each in fields(JobRequest)}
+    names = {field.name for field in fields(JobRequest)}
     values["options"] = JobOptions(**values.get("options", {}))
     request = JobRequest(**{name: value for name, value in values.items() if name in names})
-    given = {each.name: row[each.name] for each in fields(BatchSubmission) if each.name in row.keys()}  # noqa: SIM118
+    given = {field.name: row[field.name] for field in fields(BatchSubmission) if field.name in row.keys()}  # noqa: SIM118
     return BatchSubmission(**given | {"request": request, "live": bool(row["live"])})
 
 

@@ -11,7 +11,7 @@ from gridwright.state_parts import this_user
 
 
 def recorded_usage(directories: BatchDirectories, since: float, until: float) -> list[JobUsage]:
-    """The jobs of this user that were handed in here and ended within a time, as their nodes told it.
+    """The jobs of this user that were submitted here and ended within a time, as their nodes told it.
 
     Raises GridwrightError (ENVIRONMENT).
     """
@@ -45,6 +45,6 @@ def recorded_usage(directories: BatchDirectories, since: float, until: float) ->
 
 
 def recorded_numbers(directories: BatchDirectories) -> set[str]:
-    """The numbers of all jobs that this user handed in here. Raises GridwrightError (ENVIRONMENT)."""
+    """The numbers of all jobs that this user submitted here. Raises GridwrightError (ENVIRONMENT)."""
     with BatchRecord(directories.record) as record:
         return {each.identifier for each in record.all() if each.identifier is not None}

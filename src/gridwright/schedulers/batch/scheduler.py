@@ -94,7 +94,7 @@ class Reconciliation:
         self._now = time.time()
 
     def view(self) -> BatchQueueView:
-        """Bring the record up to date, hand in what was not. Raises GridwrightError (ENVIRONMENT)."""
+        """Bring the record up to date, submit what was not. Raises GridwrightError (ENVIRONMENT)."""
         live = self._record.live()
         if not live:
             return BatchQueueView()
@@ -120,9 +120,13 @@ class Reconciliation:
         return BatchQueueView(still, rows)
 
     def _adopt(self, live: Sequence[BatchSubmission], numbers: Mapping[JobTag, int]) -> None:
-        """Write down the numbers of jobs that were handed in, and whose answer nobody read."""
+        """Write down the numbers of jobs that were submitted, and whose answer nobody read."""
         self._record.accepted(
-            [(each.tag, numbers[each.tag]) for each in live if each.number is None and each.tag in numbers]
+            [
+                (submission.tag, numbers[submission.tag])
+                for submission in live
+                if submission.number is None and submission.tag in numbers
+            ]
         )
 
     def _end_by_runs(self, view: BatchQueueView) -> dict[str, _Missing]:
@@ -208,7 +212,7 @@ class Reconciliation:
         return end
 
     def _settle(self, missing: Mapping[str, _Missing]) -> None:
-        """End what neither queue nor accounting knows, and hand in what the batch system never had."""
+        """End what neither queue nor accounting knows, and submit what the batch system never had."""
         for each in missing.values():
             submission = each.submission
             if submission.number is None and not any(each.elements.values()):
@@ -220,9 +224,9 @@ class Reconciliation:
                 self._directories.fence(submission.tag)
             self._record.end(
                 [
-                    found
+                    end
                     for element, run in each.elements.items()
-                    if (found := self._unknown_end(submission, element, run, element in each.cancelled, late))
+                    if (end := self._unknown_end(submission, element, run, element in each.cancelled, late))
                 ]
             )
 
@@ -243,7 +247,7 @@ class Reconciliation:
         return _otherwise(submission, element, JobState.FAILED, sentence, run)
 
     def _again(self, submission: BatchSubmission, cancelled: set[int]) -> None:
-        """Hand in a job whose submitter was killed, or had no answer."""
+        """Submit a job whose submitter was killed, or had no answer."""
         self._directories.fence(submission.tag)
         if self._directories.last_runs(submission.tag):
             return
@@ -251,8 +255,8 @@ class Reconciliation:
             sentence = "its user cancelled it"
             self._record.end(
                 [
-                    _otherwise(submission, each, JobState.CANCELLED, sentence, None)
-                    for each in submission.elements
+                    _otherwise(submission, element, JobState.CANCELLED, sentence, None)
+                    for element in submission.elements
                 ]
             )
             return
@@ -271,8 +275,8 @@ class Reconciliation:
                 raise
             self._record.end(
                 [
-                    _otherwise(submission, each, JobState.CANCELLED, error.problems[0].what, None)
-                    for each in submission.elements
+                    _otherwise(submission, element, JobState.CANCELLED, error.problems[0].what, None)
+                    for element in submission.elements
                 ]
             )
 
@@ -406,8 +410,8 @@ def explain_job(
     request = submission.request
     name = request.queue or facts.default_queue
     candidates = [_queue(request, facts.queues.get(name) if name else None, dependencies)]
-    nodes = [each for each in facts.nodes_of(name) if request.node in (None, each.name)]
-    candidates += [_node(request, submission.memory, each) for each in nodes]
+    nodes = [node for node in facts.nodes_of(name) if request.node in (None, node.name)]
+    candidates += [_node(request, submission.memory, node) for node in nodes]
     return JobExplanation(
         job=job, summary=_summary(job, system, says, dependencies, candidates), candidates=candidates
     )
@@ -427,7 +431,7 @@ def _summary(
         return f"It waits: {job.reason}." + (f" {system} says: {says}." if says else "")
     if says:
         return f"It waits. {system} says: {says}."
-    if not any(each.fits for each in candidates[1:]):
+    if not any(candidate.fits for candidate in candidates[1:]):
         return "It waits: no node has now what it needs."
     return f"It waits for {system} to start it: a node has what it needs."
 
@@ -504,7 +508,7 @@ def _job(
     system: str,
 ) -> Job:
     request = submission.request
-    state, sentence = JobState.WAITING, f"it is being handed in to {system}"
+    state, sentence = JobState.WAITING, f"it is being submitted to {system}"
     if end is not None:
         state, sentence = end.state, end.reason or ""
     elif row is not None:
@@ -604,8 +608,8 @@ class BatchScheduler:
             tokens = [new_token() for _ in requests]
             facts = self._checked(record, requests)
             sent = [
-                replace(by_tokens(each, tokens[:number]), queue=each.queue or facts.default_queue)
-                for number, each in enumerate(requests)
+                replace(by_tokens(request, tokens[:number]), queue=request.queue or facts.default_queue)
+                for number, request in enumerate(requests)
             ]
             memory = [memory_of(each, facts) for each in sent]
             record.intend(zip(tokens, sent, memory, strict=True), time.time() + LEASE_S * len(sent))
@@ -613,8 +617,12 @@ class BatchScheduler:
 
     def _checked(self, record: BatchRecord, requests: Sequence[JobRequest]) -> BatchFacts:
         """The queues and nodes, when they could run all requests; else every problem at once."""
-        problems = [found for each in requests for found in option_problems(each, self._section)]
-        problems += [found for each in requests for found in own_problems(each, self._system.name)]
+        problems = [
+            option_problem for each in requests for option_problem in option_problems(each, self._section)
+        ]
+        problems += [
+            own_problem for each in requests for own_problem in own_problems(each, self._system.name)
+        ]
         if problems:
             raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         facts = self._system.facts()
@@ -651,7 +659,7 @@ class BatchScheduler:
     def _take_back(
         self, record: BatchRecord, tokens: Sequence[str], answers: Sequence[tuple[JobTag, int]]
     ) -> None:
-        tags = {each: JobTag(each, 0) for each in tokens} | {tag.token: tag for tag, _ in answers}
+        tags = {token: JobTag(token, 0) for token in tokens} | {tag.token: tag for tag, _ in answers}
         for tag in tags.values():
             self._directories.fence(tag)
         if answers:

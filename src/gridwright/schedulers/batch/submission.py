@@ -56,7 +56,7 @@ class Submitter:
         self._record = record
 
     def submit(self, outgoing: Outgoing) -> tuple[JobTag, int]:
-        """Hand in one job; its attempt and number. Bounded by LEASE_S.
+        """Submit one job; its attempt and number. Bounded by LEASE_S.
 
         Where it is not clear whether the batch system has taken it, its queue is asked. A job that is not in
         there gets a fence, so that it does not begin should it arrive late, and goes in as the next attempt.
@@ -74,7 +74,7 @@ class Submitter:
                 said = str(silent)
             except Unclear as silent:
                 said = str(silent)
-                found = [each.number for each in self._system.queue() if each.tag == outgoing.tag]
+                found = [row.number for row in self._system.queue() if row.tag == outgoing.tag]
                 if found:
                     return outgoing.tag, found[0]
                 self._directories.fence(outgoing.tag)
@@ -182,9 +182,9 @@ def memory_of(request: JobRequest, facts: BatchFacts) -> int | None:
     """Bytes to ask for: without a wish, the share of a node's memory that its cores are of the node's."""
     if request.memory_bytes is not None:
         return request.memory_bytes
-    nodes = [each for each in facts.nodes_of(request.queue or facts.default_queue) if each.up and each.cores]
-    nodes = [each for each in nodes if request.node in (None, each.name)]
-    fitting = [each for each in nodes if each.cores >= request.cores] or nodes
+    nodes = [node for node in facts.nodes_of(request.queue or facts.default_queue) if node.up and node.cores]
+    nodes = [node for node in nodes if request.node in (None, node.name)]
+    fitting = [node for node in nodes if node.cores >= request.cores] or nodes
     if not fitting:
         return None
     if request.exclusive:
@@ -197,41 +197,44 @@ def own_problems(request: JobRequest, system: str) -> list[Problem]:
     if not request.command:
         return [Problem(what="a job needs a command", remedy="write it after --")]
     label = job_label(request)
-    found = list(path_problems(request))
+    problems = list(path_problems(request))
     if request.null:
-        found.append(
+        problems.append(
             Problem(
                 what=f"{label}: {system} has no null jobs",
                 remedy="use a spec with scheduler: {type: local}",
             )
         )
     if request.cores < 1:
-        found.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
+        problems.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
     if (too_long := what_is_too_long(request)) is not None:
-        found.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
+        problems.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
     if request.array is not None and not request.array:
         what = f"{label}: its array has no index"
-        found.append(Problem(what=what, where="array", remedy="write one, such as 1-100"))
+        problems.append(Problem(what=what, where="array", remedy="write one, such as 1-100"))
     elif request.array is not None and index_range(request.array)[0] < 0:
         what = f"{label}: its array has an index below 0"
-        found.append(Problem(what=what, where="array", remedy="begin at 0 or above"))
+        problems.append(Problem(what=what, where="array", remedy="begin at 0 or above"))
     elif request.array is not None and len(request.array) > MOST_ELEMENTS:
         what = f"{label}: its array has {len(request.array)} elements, more than {MOST_ELEMENTS}"
-        found.append(Problem(what=what, where="array", remedy="split it"))
-    return found
+        problems.append(Problem(what=what, where="array", remedy="split it"))
+    return problems
 
 
 def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem) -> list[Problem]:
     """What no node and no queue of this batch system can give. Empty where it may be submitted."""
     label = job_label(request)
-    found = [replace(each, what=f"{label}: {each.what}") for each in system.request_problems(request)]
+    found = [
+        replace(request_problem, what=f"{label}: {request_problem.what}")
+        for request_problem in system.request_problems(request)
+    ]
     name = request.queue or facts.default_queue
     if name is not None and name not in facts.queues:
         near = nearest(name, facts.queues)
         remedy = f"did you mean {near}?" if near else f"queues: {', '.join(facts.queues)}"
         return [*found, Problem(what=f"{label}: {system.name} has no queue {name}", remedy=remedy)]
     nodes = facts.nodes_of(name)
-    names = [each.name for each in nodes]
+    names = [node.name for node in nodes]
     if request.node is not None and request.node not in names:
         near = nearest(request.node, names)
         place = f"queue {name}" if name else "this grid"
@@ -241,16 +244,16 @@ def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem
 
 
 def _size_problems(request: JobRequest, label: str, queue: str | None, facts: BatchFacts) -> list[Problem]:
-    nodes = [each for each in facts.nodes_of(queue) if request.node in (None, each.name)]
+    nodes = [node for node in facts.nodes_of(queue) if request.node in (None, node.name)]
     if not nodes:
         return []
     place = request.node or (f"queue {queue}" if queue else "this grid")
     found = []
-    cores = max(each.cores for each in nodes)
+    cores = max(node.cores for node in nodes)
     if request.cores > cores:
         what = f"{label}: {request.cores} cores, and no node of {place} has more than {cores}"
         found.append(Problem(what=what, remedy=f"ask for {cores} cores or fewer"))
-    memory = max(each.memory_bytes for each in nodes)
+    memory = max(node.memory_bytes for node in nodes)
     if request.memory_bytes is not None and memory and request.memory_bytes > memory:
         what = (
             f"{label}: {format_bytes(request.memory_bytes)} of memory, and no node of {place} has more than "

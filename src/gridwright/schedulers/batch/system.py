@@ -43,7 +43,7 @@ class AfterJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCall:
-    """A job as it is handed in: what the batch system has to know of it."""
+    """A job as it is submitted: what the batch system has to know of it."""
 
     request: JobRequest
     tag: JobTag
@@ -149,7 +149,7 @@ class BatchSystem(Protocol):
         """What of a request it cannot do at all, in words."""
 
     def submit(self, call: BatchCall) -> int:
-        """Hand in one job; its number."""
+        """Submit one job; its number."""
 
     def queue(self) -> list[BatchRow]:
         """The jobs of this user and of Gridwright that wait or run."""

@@ -126,7 +126,7 @@ class BatchTools:
             raise ServiceDown(error) from error
 
     def hand_in(self, command: Sequence[str]) -> CommandOutput:
-        """Run a command that hands in a job, once. Raises NotTaken, NotReached and Unclear."""
+        """Run a command that submits a job, once. Raises NotTaken, NotReached and Unclear."""
         try:
             answer = self.run(command)
         except CommandMissing:

@@ -142,8 +142,8 @@ def _refused(data: Any) -> Iterator[Refused]:  # noqa: ANN401 - whatever YAML ga
         if isinstance(job, Mapping) and "command" not in job:
             yield ("jobs", str(name)), "command"
     waits = {str(name): list(_waits_for(job)) for name, job in jobs.items()}
-    for name, found in waits.items():
-        for number, text in found:
+    for name, wait in waits.items():
+        for number, text in wait:
             if (problem := _wrong_dependency(name, text, jobs)) is not None:
                 path = ("jobs", name, "after")
                 yield (path if number is None else (*path, str(number))), problem

@@ -38,7 +38,7 @@ def dependencies(job: FlowJob) -> list[Dependency]:
 
 def order(flow: JobFlow) -> list[str]:
     """The names of its jobs, each after those that it waits for, else as in the file."""
-    graph = {name: [each.job for each in dependencies(job)] for name, job in flow.jobs.items()}
+    graph = {name: [dependency.job for dependency in dependencies(job)] for name, job in flow.jobs.items()}
     return list(TopologicalSorter(graph).static_order())
 
 
@@ -57,9 +57,9 @@ def _request(
     job = flow.jobs[name]
     directory = os.path.join(surroundings.directory, _field_or_default(flow, job, "directory") or "")  # noqa: PTH118
     options: dict[str, Any] = {each: _field_or_default(flow, job, each) for each in (*_PLAIN, *_LISTS)}
-    for each in _STREAMS:
-        path = _field_or_default(flow, job, each)
-        options[each] = None if path is None else os.path.join(directory, path)  # noqa: PTH118
+    for stream in _STREAMS:
+        path = _field_or_default(flow, job, stream)
+        options[stream] = None if path is None else os.path.join(directory, path)  # noqa: PTH118
     if (begin := _field_or_default(flow, job, "begin")) is not None:
         options["begin"] = parse_begin(begin)
     array = _field_or_default(flow, job, "array")
@@ -78,9 +78,9 @@ def _request(
         libraries=surroundings.libraries,
         name=name,
         after=[
-            str(Dependency(f"#{numbers[each.job]}", each.type))
-            for each in dependencies(job)
-            if each.job in numbers
+            str(Dependency(f"#{numbers[dependency.job]}", dependency.type))
+            for dependency in dependencies(job)
+            if dependency.job in numbers
         ],
         options=JobOptions(flow=run, **{each: value for each, value in options.items() if value is not None}),
         **{each: value for each, value in asked.items() if value is not None},

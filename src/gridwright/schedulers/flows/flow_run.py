@@ -83,16 +83,16 @@ def reusable_jobs(flow: JobFlow, run: FlowRun) -> set[str]:
     unneeded: set[str] = set()
     for name in order(flow):
         waits = dependencies(flow.jobs[name])
-        if not all(each.job in done or each.job in unneeded for each in waits):
+        if not all(wait.job in done or wait.job in unneeded for wait in waits):
             continue
         if name in completed:
             done.add(name)
-        elif any(_never_comes(each, done, unneeded) for each in waits):
+        elif any(_never_comes(wait, done, unneeded) for wait in waits):
             unneeded.add(name)
     return done | unneeded
 
 
-def _never_comes(each: Dependency, done: Collection[str], unneeded: Collection[str]) -> bool:
-    if each.job in done:
-        return each.type is DependencyType.NOT_OK
-    return each.job in unneeded and each.type in (DependencyType.OK, DependencyType.EACH)
+def _never_comes(dependency: Dependency, done: Collection[str], unneeded: Collection[str]) -> bool:
+    if dependency.job in done:
+        return dependency.type is DependencyType.NOT_OK
+    return dependency.job in unneeded and dependency.type in (DependencyType.OK, DependencyType.EACH)

@@ -57,18 +57,18 @@ def past(tools: BatchTools, requested: Mapping[JobTag, int | None], since: float
 
     A job whose node was lost has no time of its begin there, and is found by its name alone.
     """
-    found: list[BatchRow] = []
+    rows: list[BatchRow] = []
     if len(requested) > _SINGLY:
-        found += _rows(read_accounts(tools, _since(since)))
-    known = {each.tag for each in found}
+        rows += _rows(read_accounts(tools, _since(since)))
+    known = {row.tag for row in rows}
     for tag in requested:
         if tag not in known:
-            found += _rows(read_accounts(tools, ["-j", f"*~{tag}"]))
-    return [each for each in found if each.tag in requested]
+            rows += _rows(read_accounts(tools, ["-j", f"*~{tag}"]))
+    return [row for row in rows if row.tag in requested]
 
 
 def _rows(accounts: Sequence[Mapping[str, str]]) -> list[BatchRow]:
-    return [row for each in accounts if (row := row_of(each)) is not None]
+    return [row for account in accounts if (row := row_of(account)) is not None]
 
 
 def row_of(fields: Mapping[str, str]) -> BatchRow | None:
@@ -152,14 +152,14 @@ def _usage(fields: Mapping[str, str], ended_at: float) -> JobUsage:
 
 
 def _whole(text: str) -> int:
-    found = re.match(r"\d+", text)
-    return int(found[0]) if found else 0
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else 0
 
 
 def _number(text: str) -> float:
     """A figure of qacct with its unit: 3.387MB, 0.011s, 15.729KB."""
-    found = re.match(r"([0-9.]+(?:e[+-]?\d+)?)\s*([KMGT]?)", text)
-    return float(found[1]) * _FACTORS[found[2]] if found else 0.0
+    match = re.match(r"([0-9.]+(?:e[+-]?\d+)?)\s*([KMGT]?)", text)
+    return float(match[1]) * _FACTORS[match[2]] if match else 0.0
 
 
 def _moment(text: str) -> float | None:

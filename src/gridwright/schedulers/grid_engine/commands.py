@@ -27,7 +27,7 @@ def tools(section: GridEngineSection, head: HeadNode) -> BatchTools:
     # qsub, qstat and qacct tell and take times of the zone they are run in; lists stay in one line.
     environment = dict(os.environ) | {"LC_ALL": "C", "TZ": "UTC", "SGE_SINGLE_LINE": "1"}
     if section.root is not None:
-        places = [str(section.root / "bin" / each) for each in _ARCHITECTURES]
+        places = [str(section.root / "bin" / architecture) for architecture in _ARCHITECTURES]
         remedy = "set SGE_ROOT and PATH in the shell that runs gridwright, without `root`"
         check_run(head, section.root, remedy, section.owner)
         for place in map(Path, places):
@@ -61,6 +61,6 @@ def expand_ranges(text: str) -> list[int]:
 def words(*parts: str | Sequence[str] | Path) -> list[str]:
     """A command out of words and lists of words."""
     found: list[str] = []
-    for each in parts:
-        found += [str(each)] if isinstance(each, (str, Path)) else [str(one) for one in each]
+    for part in parts:
+        found += [str(part)] if isinstance(part, (str, Path)) else [str(one) for one in part]
     return found

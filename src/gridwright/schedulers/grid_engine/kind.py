@@ -18,7 +18,7 @@ from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.kind import SchedulerKind
 from gridwright.schedulers.machines import NodeHardware, hardware_of_nodes
 from gridwright.schedulers.network import GridPart, NetworkRule
-from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon, wait_for
+from gridwright.services.daemon import call, make_directory, run_on_nodes, runs, start_daemon, wait_for
 from gridwright.services.ports import Ports
 from gridwright.services.service import ServiceNode
 from gridwright.spec.model import GridSpec
@@ -40,7 +40,7 @@ DIRECTORY = "/etc/gridwright/grid_engine"
 """Where the controller has the files of this module."""
 
 _GLOBAL = {
-    # root hands in jobs, too: a lab has no other user where the spec names none.
+    # root submits jobs, too: a lab has no other user where the spec names none.
     "min_uid": "0",
     "min_gid": "0",
     # Nodes of a lab send no mail.
@@ -173,20 +173,20 @@ def files(spec: GridSpec, controller: str, nodes: Sequence[NodeHardware]) -> Map
         "complexes/exclusive": _EXCLUSIVE,
         f"complexes/{section.memory}": _MEMORY.format(name=section.memory),
         "hosts": "".join(
-            f"{each.name} {each.usable_cores} {section.memory}={int(each.memory_bytes)}\n" for each in nodes
+            f"{node.name} {node.usable_cores} {section.memory}={int(node.memory_bytes)}\n" for node in nodes
         ),
-        "submitters": "".join(f"{name}\n" for name in (controller, *(each.name for each in nodes))),
+        "submitters": "".join(f"{name}\n" for name in (controller, *(node.name for node in nodes))),
         "pe": _environment(section),
         "scheduling": _lines(_SCHEDULING),
     }
     for name, queue in section.queues.items():
         groups = queue.nodes or list(spec.nodes)
         names = {one for group in groups for one in spec.nodes[group].node_names(group)}
-        members = [each for each in nodes if each.name in names]
-        slots = "".join(f",[{each.name}={each.usable_cores}]" for each in members)
+        members = [node for node in nodes if node.name in names]
+        slots = "".join(f",[{member.name}={member.usable_cores}]" for member in members)
         values = {
             "qname": name,
-            "hostlist": " ".join(each.name for each in members),
+            "hostlist": " ".join(member.name for member in members),
             "slots": f"1{slots}",
             "pe_list": section.parallel_environment,
             "h_rt": "INFINITY" if queue.time is None else str(int(queue.time)),
@@ -282,7 +282,7 @@ class ExecutionDaemons:
             _write_cell(lab, node)
             make_directory(node, f"{SPOOL}/execd", owner=USER)
 
-        on_each(lab, nodes, put)
+        run_on_nodes(lab, nodes, put)
 
     def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start sge_execd."""
@@ -291,7 +291,7 @@ class ExecutionDaemons:
             if not runs(node, "sge_execd"):
                 start_daemon(node, ["/usr/sbin/sge_execd"], timeout_s=60.0)
 
-        on_each(lab, nodes, start)
+        run_on_nodes(lab, nodes, start)
 
     def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """The queue master has heard of it."""
@@ -305,7 +305,7 @@ class ExecutionDaemons:
             return f"sge_qmaster does not answer on {controller.name}"
         host = parse_answer(answer.stdout, "qhost")
         states = [each.text or "" for each in host.iter("queuevalue") if each.get("name") == "state_string"]
-        heard = states and not any("u" in each for each in states)
+        heard = states and not any("u" in state for state in states)
         return None if heard else "sge_qmaster has not heard of it yet"
 
 

@@ -165,14 +165,14 @@ def _node(
 ) -> NodeState:
     values = {each.get("name", ""): each.text or "" for each in host.iter("resourcevalue")}
     values = {each.get("name", ""): each.text or "" for each in host.iter("hostvalue")} | values
-    letters = [each.get("state_string", "") for each in queues.values()]
-    troubles = [_trouble(each) for each in letters]
-    used = sum(_count(each.get("slots_used", "")) for each in queues.values())
+    letters = [queue.get("state_string", "") for queue in queues.values()]
+    troubles = [_trouble(letter) for letter in letters]
+    used = sum(_count(queue.get("slots_used", "")) for queue in queues.values())
     if "slots" in values:
         free = _count(values["slots"])
         cores = free + used
     else:
-        cores = max(_count(each.get("slots", "")) for each in queues.values())
+        cores = max(_count(queue.get("slots", "")) for queue in queues.values())
         free = max(0, cores - used)
     if total is None:
         total, left = size(values.get("mem_total", "")), size(values.get("mem_free", ""))
@@ -203,7 +203,7 @@ def _limits(tools: BatchTools) -> dict[str, float | None]:
             found[name] = None
         elif key == "h_rt":
             limits = [seconds(each.strip(" []").rpartition("=")[2]) for each in rest.split(",")]
-            found[name] = None if None in limits else max(each for each in limits if each is not None)
+            found[name] = None if None in limits else max(limit for limit in limits if limit is not None)
     return found
 
 
@@ -219,13 +219,13 @@ def seconds(text: str) -> float | None:
 
 def size(text: str) -> int:
     """A size such as 2G or 23.541G in bytes; 0 where it is none."""
-    found = re.fullmatch(r"([0-9.]+)([kKmMgGtT]?)", text.strip())
-    return int(float(found[1]) * _FACTORS[found[2]]) if found else 0
+    match = re.fullmatch(r"([0-9.]+)([kKmMgGtT]?)", text.strip())
+    return int(float(match[1]) * _FACTORS[match[2]]) if match else 0
 
 
 def _count(text: str) -> int:
-    found = re.match(r"[0-9.]+", text.strip())
-    return int(float(found[0])) if found else 0
+    match = re.match(r"[0-9.]+", text.strip())
+    return int(float(match[0])) if match else 0
 
 
 __all__ = ["Complex", "read_complexes", "read_environments", "read_facts", "seconds", "size", "text_of"]
@@ -351,8 +351,8 @@ class GridEngine:
         if request.exclusive and EXCLUSIVE not in self._complexes:
             what = f"Grid Engine has no complex {EXCLUSIVE}, with which a job has a node for itself"
             found.append(Problem(what, remedy="have it added (qconf -mc), or submit without --exclusive"))
-        for each in (*options.licences, *options.gres):
-            name = each.partition(":")[0]
+        for licence in (*options.licences, *options.gres):
+            name = licence.partition(":")[0]
             if name not in self._complexes:
                 what = f"Grid Engine has no complex {name}"
                 found.append(Problem(what, remedy="name one of qconf -sc, or have it added (qconf -mc)"))
@@ -362,12 +362,12 @@ class GridEngine:
         return found
 
     def submit(self, call: BatchCall) -> int:
-        """Hand in one job with qsub; its number."""
+        """Submit one job with qsub; its number."""
         printed = self._tools.hand_in(self.command(call)).stdout.decode(errors="replace")
-        found = re.match(r"(\d+)(?:\.\S+)?\s*$", printed.strip().rpartition("\n")[2])
-        if found is None:
+        match = re.match(r"(\d+)(?:\.\S+)?\s*$", printed.strip().rpartition("\n")[2])
+        if match is None:
             raise Unclear(f"qsub printed no number of a job: {printed.strip()[:200]}")
-        return int(found[1])
+        return int(match[1])
 
     def command(self, call: BatchCall) -> list[str]:
         """The call of qsub. -clear leaves out what files of defaults would add."""
@@ -417,8 +417,8 @@ class GridEngine:
             found.append(f"hostname={request.node}")
         if request.exclusive:
             found.append(f"{EXCLUSIVE}=true")
-        for each in (*request.options.licences, *request.options.gres):
-            name, _, count = each.partition(":")
+        for licence in (*request.options.licences, *request.options.gres):
+            name, _, count = licence.partition(":")
             found.append(f"{name}={count.rpartition(':')[2] or 1}")
         if request.options.constraint:
             found.append(request.options.constraint)
@@ -439,7 +439,7 @@ class GridEngine:
             if positions is None:
                 names.append(str(number))
             else:
-                names += [f"{number}.{each}" for each in index_ranges(positions)]
+                names += [f"{number}.{index_range}" for index_range in index_ranges(positions)]
         for first in range(0, len(names), _AT_ONCE):
             # It fails where one of the jobs has ended meanwhile, and goes on with the others.
             self._tools.query(

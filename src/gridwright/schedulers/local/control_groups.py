@@ -83,16 +83,16 @@ def _own_groups() -> Iterator[tuple[int, Path]]:
 
 def _mounts() -> dict[str, Path]:
     """Where version 2 and the memory controller of version 1 are mounted (proc_pid_mountinfo(5))."""
-    found: dict[str, Path] = {}
+    mounts: dict[str, Path] = {}
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
         place = Path(before.split(" ")[4])
         if kind == "cgroup2":
-            found.setdefault("cgroup2", place)
+            mounts.setdefault("cgroup2", place)
         elif kind == "cgroup" and "memory" in options.split(","):
-            found.setdefault("memory", place)
-    return found
+            mounts.setdefault("memory", place)
+    return mounts
 
 
 def _permitted(group: Path) -> Iterator[Path]:

@@ -36,7 +36,10 @@ def insert_dependencies(store: Store, job: int, dependencies: Iterable[UnmetDepe
     """Write down what a job waits for, within a transaction."""
     store.change_many(
         "INSERT INTO dependencies (job, on_job, on_idx, type) VALUES (?, ?, ?, ?)",
-        ((job, each.key.job, each.key.element, each.type.value) for each in dependencies),
+        (
+            (job, dependency.key.job, dependency.key.element, dependency.type.value)
+            for dependency in dependencies
+        ),
     )
 
 
@@ -48,7 +51,7 @@ def dependencies_of(store: Store, job: int) -> list[UnmetDependency]:
 
 def unmet_dependencies(store: Store) -> dict[int, list[UnmetDependency]]:
     """What waiting jobs wait for, as far as that has not come."""
-    found: dict[int, list[UnmetDependency]] = {}
+    dependencies: dict[int, list[UnmetDependency]] = {}
     known: dict[UnmetDependency, bool] = {}
     for job, *row in store.all(
         "SELECT d.job, d.on_job, d.on_idx, d.type FROM dependencies d WHERE d.job IN (SELECT t.job "
@@ -58,40 +61,40 @@ def unmet_dependencies(store: Store) -> dict[int, list[UnmetDependency]]:
         if each not in known:
             known[each] = dependency_progress(store, each).met
         if not known[each]:
-            found.setdefault(job, []).append(each)
-    return found
+            dependencies.setdefault(job, []).append(each)
+    return dependencies
 
 
-def dependency_progress(store: Store, each: UnmetDependency) -> DependencyProgress:
-    """Whether a job that others wait for has ended as it has to; of `each`, whether all its elements have."""
+def dependency_progress(store: Store, dependency: UnmetDependency) -> DependencyProgress:
+    """Whether a job that others wait for, or each of its elements, has ended as it has to."""
     left, unfinished, failed = store.one(
         "SELECT COUNT(*), TOTAL(state IN ('waiting', 'running')), "
         "MAX(CASE WHEN state NOT IN ('waiting', 'running') THEN state END) "
         "FROM tasks WHERE state<>'completed' AND job=? AND idx BETWEEN ? AND ?",
-        each.key.tasks,
+        dependency.key.tasks,
     )
     if unfinished:
         standing = "waits or runs" if left == 1 else f"{left:.0f} not yet"
     else:
         standing = failed or "completed"
-    if each.type is DependencyType.ANY:
+    if dependency.type is DependencyType.ANY:
         return DependencyProgress(not unfinished, None, standing)
-    if each.type is DependencyType.NOT_OK:
-        never = f"job {each.key}, after whose failure it was to start, completed"
+    if dependency.type is DependencyType.NOT_OK:
+        never = f"job {dependency.key}, after whose failure it was to start, completed"
         return DependencyProgress(not unfinished and bool(failed), None if left else never, standing)
-    if each.type is DependencyType.EACH:
+    if dependency.type is DependencyType.EACH:
         return DependencyProgress(not left, None, standing)
-    never = f"job {each.key}, which it waited for, did not complete: {failed}"
+    never = f"job {dependency.key}, which it waited for, did not complete: {failed}"
     return DependencyProgress(not left, never if failed else None, failed or standing)
 
 
-def ended_elements(store: Store, job: int, each: UnmetDependency) -> dict[int, str]:
+def ended_elements(store: Store, job: int, dependency: UnmetDependency) -> dict[int, str]:
     """The final states of those elements that waiting elements of an array wait for, by their index."""
     return dict(
         store.all(
             "SELECT o.idx, o.state FROM tasks m JOIN tasks o ON o.job=? AND o.idx=m.idx "
             "WHERE m.job=? AND m.state='waiting' AND o.state NOT IN ('waiting', 'running')",
-            (each.key.job, job),
+            (dependency.key.job, job),
         )
     )
 

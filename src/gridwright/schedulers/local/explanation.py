@@ -95,11 +95,11 @@ def _not_waiting(job: Job, jobs: Sequence[Job]) -> str:
 def _before(
     store: Store, machine: MachineResources, job: Job, key: JobKey, now: QueueSnapshot
 ) -> Iterator[Requirement]:
-    for each in dependencies_of(store, key.job):
-        progress = dependency_progress(store, each)
+    for dependency in dependencies_of(store, key.job):
+        progress = dependency_progress(store, dependency)
         yield Requirement(
             name="dependency",
-            required=f"job {each.key} {each.type.required}",
+            required=f"job {dependency.key} {dependency.type.required}",
             provided=progress.provided,
             fits=progress.met,
         )

@@ -35,11 +35,11 @@ class JobKey(NamedTuple):
 
 def parse_identifier(text: str) -> JobKey | Problem:
     """Read 17 or 17_3; what is wrong with it otherwise."""
-    found = _IDENTIFIER.fullmatch(text.strip())
-    if found is None:
+    match = _IDENTIFIER.fullmatch(text.strip())
+    if match is None:
         remedy = "write a number such as 17, or 17_3 for an element of an array; gridwright jobs lists them"
         return Problem(what=f"{text!r} is no job", remedy=remedy)
-    return JobKey(int(found[1]), NO_INDEX if found[2] is None else int(found[2]))
+    return JobKey(int(match[1]), NO_INDEX if match[2] is None else int(match[2]))
 
 
 def token(store: str, key: JobKey, attempt: int) -> str:

@@ -190,8 +190,8 @@ class _Planner:
         queue, only_queue = pending_job.demand.queue, obstacle is Obstacle.QUEUE
         if obstacle in (Obstacle.TOO_LARGE, Obstacle.RESERVED):
             return
-        for each in self.reservations:
-            if only_queue == each.only_queue and (not only_queue or each.queue == queue):
+        for reservation in self.reservations:
+            if only_queue == reservation.only_queue and (not only_queue or reservation.queue == queue):
                 return
         limit = self.limit(queue)
         kept = _Reservation(pending_job.job, None if limit == math.inf else queue, only_queue)
@@ -205,18 +205,18 @@ class _Planner:
         kept.spare = _less(kept.spare, need)
         self.reservations.append(kept)
 
-    def _foresee(self, kept: _Reservation, need: Amounts, total: Amounts) -> bool:
+    def _foresee(self, reservation: _Reservation, need: Amounts, total: Amounts) -> bool:
         """Find when there will be enough by the time limits of what runs; false if they do not tell."""
         free = total
         for allocation in self.running:
-            free = _less(free, kept.taken(allocation.demand))
+            free = _less(free, reservation.taken(allocation.demand))
         for allocation in sorted(self.running, key=lambda each: each.ends):
             if allocation.ends == math.inf:
                 break
-            taken = kept.taken(allocation.demand)
+            taken = reservation.taken(allocation.demand)
             free = (free[0] + taken[0], free[1] + taken[1], free[2] + taken[2])
             if _within(need, free):
-                kept.shadow, kept.spare = allocation.ends, free
+                reservation.shadow, reservation.spare = allocation.ends, free
                 return True
         return False
 

@@ -58,8 +58,8 @@ def job_of(store: Store, pid: int) -> JobKey | None:
     for number in (1, 2):
         with contextlib.suppress(OSError):
             target = os.readlink(f"/proc/{pid}/fd/{number}")  # noqa: PTH115
-            if target.startswith(store.logs) and (found := _LOG.match(target, len(store.logs))):
-                return JobKey(int(found[1]), NO_INDEX if found[2] is None else int(found[2]))
+            if target.startswith(store.logs) and (match := _LOG.match(target, len(store.logs))):
+                return JobKey(int(match[1]), NO_INDEX if match[2] is None else int(match[2]))
     return None
 
 

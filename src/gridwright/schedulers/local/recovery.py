@@ -101,7 +101,7 @@ def recover(store: Store, records: ExitRecords, places: GroupPlaces) -> list[Run
     hanging = end_lost(store, lost, places, ()) if lost else set()
     for live, _ in settled:
         if live.key not in hanging:
-            live.directories = [each for each in live.directories if not remove_tree(each)]
+            live.directories = [directory for directory in live.directories if not remove_tree(directory)]
     with store.transaction(durable=True):
         for live, record in settled:
             started = not same_boot and (live.attempt > 0 or os.path.exists(store.log_of(live.key)))  # noqa: PTH110

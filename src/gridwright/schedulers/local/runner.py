@@ -112,12 +112,12 @@ class LocalScheduler:
         with store.translated_errors():
             keys = None if identifiers is None else find_keys(store, identifiers)
             self._ensure_runner(store)
-            found = read_jobs(store, keys)
+            jobs = read_jobs(store, keys)
             trouble = read_trouble(self._state)
             why: dict[int, str] = {}
-            if not trouble.note and any(job.state is JobState.WAITING for job in found):
+            if not trouble.note and any(job.state is JobState.WAITING for job in jobs):
                 why = reasons(queue_snapshot(store, self._machine, time.time()))
-        return [_with_reason(job, why, trouble) for job in found]
+        return [_with_reason(job, why, trouble) for job in jobs]
 
     def cancel(self, identifiers: Collection[str]) -> None:
         """End jobs; see Scheduler."""

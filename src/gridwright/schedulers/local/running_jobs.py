@@ -75,7 +75,7 @@ class DirectoryRemoval:
         live = self._removers.pop(pid, None)
         if live is not None:
             live.remover = None
-            live.directories = [each for each in live.directories if os.path.lexists(each)]
+            live.directories = [directory for directory in live.directories if os.path.lexists(directory)]
             # One that was killed may be tried again.
             live.removals += 1
             live.is_removed = not os.WIFSIGNALED(status) or live.removals >= _TRIES

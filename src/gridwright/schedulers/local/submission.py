@@ -65,7 +65,7 @@ def check_requests(
         found += _dependency_problems(request, requests[:number], store)
         checked.append(_check(request, machine, found))
         if request.name and (len(requests) > 1 or request.options.flow is not None):
-            found = [replace(each, what=f"{request.name}: {each.what}") for each in found]
+            found = [replace(problem, what=f"{request.name}: {problem.what}") for problem in found]
         problems += found
     if problems:
         # Requests that are alike have the same problems.
@@ -211,8 +211,8 @@ def exists(store: Store, key: JobKey) -> bool:
 def insert(store: Store, checked: Sequence[CheckedRequest], machine: MachineResources) -> list[str]:
     """Put requests into the store, within a transaction; their identifiers."""
     numbers: list[int] = []
-    for each in checked:
-        numbers.append(_insert(store, each, machine, numbers))
+    for request in checked:
+        numbers.append(_insert(store, request, machine, numbers))
     return [str(number) for number in numbers]
 
 
@@ -245,11 +245,15 @@ def _insert(store: Store, checked: CheckedRequest, machine: MachineResources, ea
     return job
 
 
-def _key(each: Dependency, earlier: Sequence[int]) -> UnmetDependency:
-    key = JobKey(earlier[each.earlier]) if each.earlier is not None else parse_identifier(each.job)
+def _key(dependency: Dependency, earlier: Sequence[int]) -> UnmetDependency:
+    key = (
+        JobKey(earlier[dependency.earlier])
+        if dependency.earlier is not None
+        else parse_identifier(dependency.job)
+    )
     if isinstance(key, Problem):
         raise TypeError(key.what)
-    return UnmetDependency(key, each.type)
+    return UnmetDependency(key, dependency.type)
 
 
 def _encoded(values: Mapping[str, str]) -> dict[bytes, bytes]:

@@ -151,7 +151,7 @@ class WaitingJobs:
         """Do that for one job; whether anything of it was released, and whether anything was cancelled."""
         unmet = self._unmet[job]
         was_free, freed, ended = _is_free(unmet), False, False
-        for each in [each for each in unmet if changed is None or each.key.job in changed]:
+        for each in [dependency for dependency in unmet if changed is None or dependency.key.job in changed]:
             if each.type is DependencyType.EACH:
                 some_freed, some_ended = self._release_elements(job, each)
                 freed, ended = freed or some_freed, ended or some_ended
@@ -171,11 +171,11 @@ class WaitingJobs:
             del self._unmet[job]
         return freed, ended
 
-    def _release_elements(self, job: int, each: UnmetDependency) -> tuple[bool, bool]:
+    def _release_elements(self, job: int, dependency: UnmetDependency) -> tuple[bool, bool]:
         """Release elements whose counterparts have completed, cancel others; whether there were such."""
         group = self._groups[job]
         freed = ended = False
-        for index, state in sorted(ended_elements(self._store, job, each).items()):
+        for index, state in sorted(ended_elements(self._store, job, dependency).items()):
             if index not in group.held:
                 continue
             attempt = group.held.pop(index)
@@ -183,7 +183,7 @@ class WaitingJobs:
                 group.tasks.append((index, attempt))
                 freed = True
                 continue
-            why = f"job {each.key}_{index}, which it waited for, did not complete: {state}"
+            why = f"job {dependency.key}_{index}, which it waited for, did not complete: {state}"
             self._store.change(
                 "UPDATE tasks SET state='cancelled', reason=?, ended=? "
                 "WHERE job=? AND idx=? AND state='waiting'",
@@ -204,4 +204,4 @@ class WaitingJobs:
 
 def _is_free(unmet: Iterable[UnmetDependency]) -> bool:
     """Whether a job could start by what it waits for, but for elements that wait singly."""
-    return all(each.type is DependencyType.EACH for each in unmet)
+    return all(dependency.type is DependencyType.EACH for dependency in unmet)

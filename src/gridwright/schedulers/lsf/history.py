@@ -22,7 +22,7 @@ EVENT = re.compile(r"^[A-Z][a-z]{2} ([A-Z][a-z]{2}\s+\d+ \d+:\d+:\d+(?: \d{4})?)
 def read_history(tools: BatchTools, requested: Mapping[JobTag, int | None]) -> list[BatchRow]:
     """What bhist has of these jobs, by their numbers. Raises GridwrightError (ENVIRONMENT)."""
     numbers = [str(number) for number in requested.values() if number is not None]
-    found: list[BatchRow] = []
+    rows: list[BatchRow] = []
     for first in range(0, len(numbers), _AT_ONCE):
         command = ["bhist", "-a", "-l", "-UF", "-n", "0", *numbers[first : first + _AT_ONCE]]
         printed = tools.query(
@@ -31,8 +31,8 @@ def read_history(tools: BatchTools, requested: Mapping[JobTag, int | None]) -> l
                 each in (answer.stdout + answer.stderr).decode(errors="replace").lower() for each in NO_JOBS
             ),
         )
-        found += [each for each in parse_history(printed.decode(errors="replace")) if each.tag in requested]
-    return found
+        rows += [row for row in parse_history(printed.decode(errors="replace")) if row.tag in requested]
+    return rows
 
 
 def parse_history(text: str) -> Iterator[BatchRow]:

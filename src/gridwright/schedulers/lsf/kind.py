@@ -50,8 +50,8 @@ def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUs
         ),
         timeout_s=_LONG_S,
     )
-    found = parse_accounting(printed.decode(errors="replace"))
-    return [each for each in found if each.ended is not None and since <= each.ended <= until]
+    usage = parse_accounting(printed.decode(errors="replace"))
+    return [each for each in usage if each.ended is not None and since <= each.ended <= until]
 
 
 def parse_accounting(text: str) -> Iterator[JobUsage]:
@@ -69,7 +69,7 @@ def _usage(named: re.Match[str], events: list[tuple[str, str]], figures: dict[st
     project = _field(head, "Project")
     how = ending(_field(head, "Status") or "EXIT", "", " ".join(what for _, what in events))
     started = next(
-        (each for each in events if re.match(r"(\[\d+\] )?(Dispatched|started|Started)", each[1])), None
+        (event for event in events if re.match(r"(\[\d+\] )?(Dispatched|started|Started)", event[1])), None
     )
     cpu = figures.get("CPU_T", "")
     return JobUsage(
@@ -135,7 +135,7 @@ class LsfKind(SchedulerKind[LsfSection]):
         return list(Lsf(spec, head).facts().nodes.values())
 
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
-        """What bacct has of all users; of jobs that were handed in here our own record, which is exact."""
+        """What bacct has of all users; of jobs that were submitted here our own record, which is exact."""
         from gridwright.schedulers.batch.directories import make_batch_directories
         from gridwright.schedulers.batch.recorded_usage import recorded_numbers, recorded_usage
         from gridwright.schedulers.lsf.commands import tools
@@ -148,7 +148,7 @@ class LsfKind(SchedulerKind[LsfSection]):
         others = read_accounting(tools(section_of(spec), head), since, until)
         return [
             *recorded_usage(directories, since, until),
-            *(each for each in others if each.id.partition("_")[0] not in own),
+            *(other for other in others if other.id.partition("_")[0] not in own),
         ]
 
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:

@@ -86,22 +86,22 @@ def moment(text: str, now: float | None = None) -> float | None:
 
     What follows, as in `Nov 25 02:38 L`, says how it is meant.
     """
-    found = re.match(r"([A-Z][a-z]{2}\s+\d+ \d+:\d+(?::\d+)?)(?: (\d{4}))?", text)
-    if found is None:
+    match = re.match(r"([A-Z][a-z]{2}\s+\d+ \d+:\d+(?::\d+)?)(?: (\d{4}))?", text)
+    if match is None:
         return None
     today = time.localtime(now)
-    form = "%b %d %H:%M:%S %Y" if found[1].count(":") == 2 else "%b %d %H:%M %Y"
-    for year in (int(found[2]) if found[2] else today.tm_year, today.tm_year - 1):
+    form = "%b %d %H:%M:%S %Y" if match[1].count(":") == 2 else "%b %d %H:%M %Y"
+    for year in (int(match[2]) if match[2] else today.tm_year, today.tm_year - 1):
         try:
-            seconds = time.mktime(time.strptime(f"{found[1]} {year}", form))
+            seconds = time.mktime(time.strptime(f"{match[1]} {year}", form))
         except ValueError:
             continue
-        if found[2] or seconds <= time.mktime(today) + 86_400.0:
+        if match[2] or seconds <= time.mktime(today) + 86_400.0:
             return seconds
     return None
 
 
 def size(text: str) -> int:
     """A size such as `522 MBytes` or `5.2 Gbytes` in bytes; 0 where there is none."""
-    found = re.match(r"([0-9.]+)\s*([KMGT]?)", text)
-    return int(float(found[1]) * _FACTORS[found[2]]) if found else 0
+    match = re.match(r"([0-9.]+)\s*([KMGT]?)", text)
+    return int(float(match[1]) * _FACTORS[match[2]]) if match else 0

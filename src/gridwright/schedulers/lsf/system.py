@@ -60,12 +60,12 @@ def read_facts(tools: BatchTools, default: str | None) -> BatchFacts:
     }
     hosts, limits = _long(tools)
     queues = {}
-    for each in records(tools, ["bqueues", "-o", "queue_name status", "-json"]):
-        name = each.get("QUEUE_NAME", "")
+    for record in records(tools, ["bqueues", "-o", "queue_name status", "-json"]):
+        name = record.get("QUEUE_NAME", "")
         named = [one for one in hosts.get(name, []) if one in nodes]
         queues[name] = BatchQueue(
             name=name,
-            up=each.get("STATUS", "") == "Open:Active",
+            up=record.get("STATUS", "") == "Open:Active",
             # Groups of hosts, and all, are not looked into: the queue may have any.
             nodes=named if named and len(named) == len(hosts.get(name, [])) else list(nodes),
             longest_s=limits.get(name),
@@ -97,7 +97,7 @@ def _column(tools: BatchTools, command: list[str], name: str) -> dict[str, str]:
         return {}
     at = lines[0].split().index(name)
     cells = [line.split() for line in lines[1:]]
-    return {each[0]: each[at] for each in cells if len(each) > at}
+    return {cell[0]: cell[at] for cell in cells if len(cell) > at}
 
 
 def _long(tools: BatchTools) -> tuple[dict[str, list[str]], dict[str, float]]:
@@ -106,8 +106,8 @@ def _long(tools: BatchTools) -> tuple[dict[str, list[str]], dict[str, float]]:
     limits: dict[str, float] = {}
     name, limit_next, maximum = "", False, True
     for line in tools.query(["bqueues", "-l"]).decode(errors="replace").splitlines():
-        if found := re.match(r"QUEUE:\s*(\S+)", line):
-            name, maximum = found[1], True
+        if match := re.match(r"QUEUE:\s*(\S+)", line):
+            name, maximum = match[1], True
         elif "DEFAULT LIMITS" in line:
             maximum = False
         elif "MAXIMUM LIMITS" in line:
@@ -116,10 +116,10 @@ def _long(tools: BatchTools) -> tuple[dict[str, list[str]], dict[str, float]]:
             limit_next = True
         elif limit_next:
             limit_next = False
-            if maximum and (found := re.match(r"\s*([0-9.]+) min", line)):
-                limits[name] = float(found[1]) * 60
-        elif found := re.match(r"HOSTS:\s*(.*)", line):
-            hosts[name] = found[1].split()
+            if maximum and (match := re.match(r"\s*([0-9.]+) min", line)):
+                limits[name] = float(match[1]) * 60
+        elif match := re.match(r"HOSTS:\s*(.*)", line):
+            hosts[name] = match[1].split()
     return hosts, limits
 
 
@@ -129,8 +129,8 @@ def _count(text: str) -> int:
 
 def _size(text: str) -> int:
     """A size such as 23.5G in bytes; without a unit it is in MB; 0 where there is none."""
-    found = re.fullmatch(r"([0-9.]+)([KMGT]?)B?", text)
-    return int(float(found[1]) * _FACTORS[found[2]]) if found else 0
+    match = re.fullmatch(r"([0-9.]+)([KMGT]?)B?", text)
+    return int(float(match[1]) * _FACTORS[match[2]]) if match else 0
 
 
 _AT_ONCE = 200
@@ -166,7 +166,7 @@ class Lsf:
     def request_problems(self, request: JobRequest) -> list[Problem]:
         """What it cannot do for a request."""
         options = request.options
-        found = [
+        request_problems = [
             Problem(
                 f"{each} is no generic resource of LSF",
                 remedy="write gpu:COUNT, or NAME:COUNT for one of bhosts -s",
@@ -174,18 +174,18 @@ class Lsf:
             for each in options.gres
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z0-9_]+)?(:[0-9]+)?", each)
         ]
-        found += [
-            Problem(f"{each} is no licence", remedy="write NAME or NAME:COUNT")
-            for each in options.licences
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[0-9]+)?", each)
+        request_problems += [
+            Problem(f"{licence} is no licence", remedy="write NAME or NAME:COUNT")
+            for licence in options.licences
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(:[0-9]+)?", licence)
         ]
         if options.constraint is not None and re.search(r"[\[\]]", options.constraint):
             what = "its constraint is a select string of LSF, and has select[ ]"
-            found.append(Problem(what, remedy="leave out select[ and ], such as mem>4000"))
-        return found
+            request_problems.append(Problem(what, remedy="leave out select[ and ], such as mem>4000"))
+        return request_problems
 
     def submit(self, call: BatchCall) -> int:
-        """Hand in one job with bsub; its number."""
+        """Submit one job with bsub; its number."""
         answer = self._tools.hand_in(self.command(call))
         printed = answer.stdout.decode(errors="replace")
         found = re.search(r"Job <(\d+)> is submitted to ", printed)
@@ -200,8 +200,8 @@ class Lsf:
         array = "" if call.elements is None else f"[1-{call.elements}]"
         command = ["bsub", "-J", f"{name}{array}", "-Jd", description(call.tag)]
         command += ["-o", "/dev/null", "-cwd", "/", "-env", "none", "-n", str(request.cores)]
-        for each in self._requirements(call):
-            command += ["-R", each]
+        for requirement in self._requirements(call):
+            command += ["-R", requirement]
         if call.memory_bytes is not None:
             command += ["-M", f"{_kib(call.memory_bytes)}KB"]
         command.append("-r" if request.restart else "-rn")
@@ -226,8 +226,8 @@ class Lsf:
             found.append("span[hosts=1]")
         if call.memory_bytes is not None:
             found.append(f"rusage[mem={_kib(call.memory_bytes)}KB]")
-        for each in (*options.licences, *(each for each in options.gres if not each.startswith("gpu"))):
-            name, _, count = each.partition(":")
+        for licence in (*options.licences, *(each for each in options.gres if not each.startswith("gpu"))):
+            name, _, count = licence.partition(":")
             found.append(f"rusage[{name}={count.rpartition(':')[2] or 1}]")
         return found
 
@@ -259,10 +259,10 @@ class Lsf:
 
     def past(self, requested: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What bjobs has still, and bhist of the others."""
-        found = [each for each in self.queue() if each.tag in requested and each.state.final]
-        known = {each.tag for each in found}
+        rows = [row for row in self.queue() if row.tag in requested and row.state.final]
+        known = {row.tag for row in rows}
         left = {tag: number for tag, number in requested.items() if tag not in known}
-        return [*found, *read_history(self._tools, left)]
+        return [*rows, *read_history(self._tools, left)]
 
     def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:
         """End jobs with bkill."""

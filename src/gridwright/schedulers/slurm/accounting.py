@@ -224,8 +224,8 @@ def parse_sacct(line: str) -> AccountingRow | None:
 
 
 def _end(code: str) -> tuple[int | None, int | None]:
-    found = re.fullmatch(r"(\d+):(\d+)", code)
-    return decode_end(int(found[1]), int(found[2])) if found else (None, None)
+    match = re.fullmatch(r"(\d+):(\d+)", code)
+    return decode_end(int(match[1]), int(match[2])) if match else (None, None)
 
 
 def _node(text: str) -> str | None:

@@ -95,7 +95,7 @@ class Cluster:
         """A partition by name, or the default one."""
         if name is not None:
             return self.partitions.get(name)
-        return next((each for each in self.partitions.values() if each.default), None)
+        return next((partition for partition in self.partitions.values() if partition.default), None)
 
     def nodes_of(self, partition: Partition | None) -> list[SlurmNode]:
         """The nodes that jobs of a partition can run on; all, where the partition is not known."""
@@ -195,7 +195,7 @@ def parse_partitions(text: str) -> dict[str, Partition]:
             nodes=() if nodes == "(null)" else tuple(NodeSet(nodes)),
             longest_s=parse_time_limit(line.get("MaxTime", "UNLIMITED")),
             cores_per_node=int(cpus) if cpus.isdigit() else None,
-            has_default_memory=any(each.isdigit() for each in defaults),
+            has_default_memory=any(default.isdigit() for default in defaults),
             fields=line,
         )
     return found
@@ -203,11 +203,11 @@ def parse_partitions(text: str) -> dict[str, Partition]:
 
 def parse_time_limit(text: str) -> float | None:
     """Seconds in Slurm's days-hours:minutes:seconds; None for UNLIMITED and the like."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+)(?::(\d+))?", text)
-    if found is None:
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+)(?::(\d+))?", text)
+    if match is None:
         return None
-    days, first, second, third = (int(part) if part else 0 for part in found.groups())
-    if found[4] is None and found[1] is None:
+    days, first, second, third = (int(part) if part else 0 for part in match.groups())
+    if match[4] is None and match[1] is None:
         return first * 60.0 + second
     return days * 86_400.0 + first * 3600.0 + second * 60.0 + third
 
@@ -219,8 +219,8 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
 
 def _node(line: Mapping[str, str]) -> SlurmNode:
     def number(key: str) -> int:
-        found = re.match(r"\d+", line.get(key, ""))
-        return int(found[0]) if found else 0
+        match = re.match(r"\d+", line.get(key, ""))
+        return int(match[0]) if match else 0
 
     cpus = number("CPUEfctv") or number("CPUTot")
     directories = number("Sockets") * number("CoresPerSocket")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gridwright.errors import Finding
-from gridwright.node_programs.health_program import STARTER
+from gridwright.node_programs.one_file import HEALTH_STARTER
 from gridwright.node_programs.power.slurm_programs import RESUME, RESUME_FAILED, SUSPEND
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware
 from gridwright.schedulers.slurm.node_lines import MIB, node_line
@@ -365,7 +365,7 @@ def _health(parameters: SlurmParameters) -> ConfigurationSection:
         [
             Setting(
                 "HealthCheckProgram",
-                STARTER,
+                HEALTH_STARTER,
                 "A node that lacks a mount of /etc/gridwright/health.json drains itself, and takes jobs "
                 "again when it is back. Without this file Slurm may let no node register.",
             ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.node_programs.health.configuration import CONFIGURATION
-from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
+from gridwright.node_programs.one_file import HEALTH, HEALTH_STARTER, HEALTH_STARTER_TEXT
 from gridwright.node_programs.power.slurm_programs import PROGRAMS, program
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware, hardware_of_nodes
@@ -22,7 +22,7 @@ from gridwright.schedulers.slurm.configuration import (
 )
 from gridwright.schedulers.slurm.node_lines import parse_slurmd_hardware
 from gridwright.schedulers.slurm.parameters import SlurmParameters, parse_release, slurm_parameters
-from gridwright.services.daemon import call, make_directory, on_each, runs, start_daemon
+from gridwright.services.daemon import call, make_directory, run_on_nodes, runs, start_daemon
 from gridwright.services.service import ServiceNode
 
 _NEEDED = {"freezer", "memory"}
@@ -55,7 +55,7 @@ class SlurmController:
             for path in PROGRAMS if lab.spec.powered_nodes() else ():
                 node.write(str(path), program(), mode=0o755)
 
-        on_each(lab, nodes, put)
+        run_on_nodes(lab, nodes, put)
 
     def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start it, on the controller before on the backup."""
@@ -93,7 +93,7 @@ class SlurmNodes:
             make_directory(node, SPOOL)
             _write_health_check(node, health)
 
-        on_each(lab, nodes, put)
+        run_on_nodes(lab, nodes, put)
 
     def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start slurmd."""
@@ -105,7 +105,7 @@ class SlurmNodes:
             if not runs(node, "slurmd"):
                 start_daemon(node, ["/usr/sbin/slurmd", *booted])
 
-        on_each(lab, nodes, start)
+        run_on_nodes(lab, nodes, start)
 
     def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """The controller has it as a node that takes jobs."""
@@ -168,8 +168,8 @@ def _write(node: ServiceNode, files: Mapping[str, str]) -> None:
 
 def _write_health_check(node: ServiceNode, configuration: str) -> None:
     node.write(str(CONFIGURATION), configuration)
-    node.write(str(PROGRAM), build_zipapp(), mode=0o755)
-    node.write(str(STARTER), starter(), mode=0o755)
+    node.write(str(HEALTH.path), HEALTH.archive(), mode=0o755)
+    node.write(str(HEALTH_STARTER), HEALTH_STARTER_TEXT, mode=0o755)
 
 
 def _last_error(node: ServiceNode, daemon: str) -> str:

@@ -82,7 +82,7 @@ def resolve(
     forgotten both, and takes a dependency on a job that it does not know for satisfied. `numbers` has Slurm's
     numbers of jobs that were submitted just now, by token, and `arrays` their indices.
     """
-    found = ResolvedDependencies()
+    dependencies = ResolvedDependencies()
     for text in request.after:
         each = parse_dependency(text)
         if isinstance(each, Problem):
@@ -90,32 +90,36 @@ def resolve(
         token = each.job.removeprefix(BY_TOKEN)
         if numbers is not None and each.job.startswith(BY_TOKEN) and token in numbers:
             if each.type is DependencyType.EACH:
-                found.problems += aftercorr_problems(request.array, (arrays or {}).get(token), each.job)
-            found.after.append(f"{_WORDS[each.type]}:{numbers[token]}")
+                dependencies.problems += aftercorr_problems(
+                    request.array, (arrays or {}).get(token), each.job
+                )
+            dependencies.after.append(f"{_WORDS[each.type]}:{numbers[token]}")
         else:
-            _resolve(record, request, each, found)
-    return found
+            _resolve(record, request, each, dependencies)
+    return dependencies
 
 
-def _resolve(record: JobRecord, request: JobRequest, each: Dependency, found: ResolvedDependencies) -> None:
-    submission, element = look_up(record, each.job)
+def _resolve(
+    record: JobRecord, request: JobRequest, dependency: Dependency, dependencies: ResolvedDependencies
+) -> None:
+    submission, element = look_up(record, dependency.job)
     if submission is None or (element is not None and element not in submission.elements):
-        found.unknown.append(each.job)
+        dependencies.unknown.append(dependency.job)
         return
     name = name_of(submission, element)
     requested = submission.elements if element is None else (element,)
-    if each.type is DependencyType.EACH:
+    if dependency.type is DependencyType.EACH:
         array = submission.request.array if element is None else None
         if unlike := list(aftercorr_problems(request.array, array, name)):
-            found.problems += unlike
+            dependencies.problems += unlike
             return
         requested = tuple(request.array or ())
     ended = record.ended(submission.token)
-    word = _judged(each.type, ended, requested, name, found)
+    word = _judged(dependency.type, ended, requested, name, dependencies)
     if word is not None:
-        found.unsent = found.unsent or submission.slurm_id is None
+        dependencies.unsent = dependencies.unsent or submission.slurm_id is None
         number = f"{submission.slurm_id}" if element is None else f"{submission.slurm_id}_{element}"
-        found.after.append(f"{_WORDS[word]}:{number}")
+        dependencies.after.append(f"{_WORDS[word]}:{number}")
 
 
 def _judged(
@@ -123,23 +127,23 @@ def _judged(
     ended: Mapping[int, JobEnd],
     requested: Sequence[int],
     name: str,
-    found: ResolvedDependencies,
+    dependencies: ResolvedDependencies,
 ) -> DependencyType | None:
     """What is still to be waited for; None where that is nothing, or nothing that helps."""
     failed = [each for each in requested if each in ended and ended[each].state is not JobState.COMPLETED]
     all_ended = all(each in ended for each in requested)
     if kind is DependencyType.EACH:
-        found.doomed_elements.update(failed)
+        dependencies.doomed_elements.update(failed)
         return None if all_ended else kind
     if kind is DependencyType.OK and failed:
-        found.doomed = found.doomed or name
+        dependencies.doomed = dependencies.doomed or name
         return None
     if kind is DependencyType.NOT_OK:
         if failed:
             # That it fails is certain, and Slurm may have forgotten the element that did.
             return None if all_ended else DependencyType.ANY
         if all_ended:
-            found.doomed = found.doomed or f"{kind}:{name}"
+            dependencies.doomed = dependencies.doomed or f"{kind}:{name}"
             return None
     return None if all_ended else kind
 

@@ -128,7 +128,7 @@ def write_ends(record: JobRecord, submissions: Sequence[Submission], ends: Seque
     """Write down ends, and which of them may have left private directories behind."""
     if not ends:
         return
-    of = {each.token: each.request for each in submissions}
+    of = {submission.token: submission.request for submission in submissions}
     sweep = [
         each
         for each in ends
@@ -140,13 +140,13 @@ def write_ends(record: JobRecord, submissions: Sequence[Submission], ends: Seque
     by_dependency = [each for each in ends if each.reason == BY_DEPENDENCY and each.token in of]
     record.end([each for each in ends if each not in by_dependency], sweep=sweep)
     named = []
-    for each in by_dependency:
+    for end in by_dependency:
         # Which one is known now, also where it ended at the same time.
-        waited_for = resolve(record, of[each.token])
+        waited_for = resolve(record, of[end.token])
         culprit = waited_for.doomed
-        if culprit is None and each.element in waited_for.doomed_elements:
-            culprit = f"{_array_waited_for(record, of[each.token])}_{each.element}"
-        named.append(replace(each, reason=doom_sentence(culprit)) if culprit else each)
+        if culprit is None and end.element in waited_for.doomed_elements:
+            culprit = f"{_array_waited_for(record, of[end.token])}_{end.element}"
+        named.append(replace(end, reason=doom_sentence(culprit)) if culprit else end)
     record.end(named, sweep=[])
 
 

@@ -61,8 +61,8 @@ class JobDirectories:
     def runs_begun(self) -> dict[str, int]:
         """The last run of each job that has begun, by what its files' names have before the number."""
         last: dict[str, int] = {}
-        for each in self.runs.iterdir():
-            job, _, number = each.name.rpartition(".")
+        for entry in self.runs.iterdir():
+            job, _, number = entry.name.rpartition(".")
             if number.isdigit():
                 last[job] = max(last.get(job, 0), int(number))
         return last
@@ -89,10 +89,10 @@ class JobDirectories:
         to know that it ran.
         """
         for directory in (self.runs, self.fences):
-            for each in directory.iterdir():
-                token = each.name.partition(".")[0]
-                if token not in live and now - each.stat().st_mtime > KEPT_S:
-                    each.unlink(missing_ok=True)
+            for entry in directory.iterdir():
+                token = entry.name.partition(".")[0]
+                if token not in live and now - entry.stat().st_mtime > KEPT_S:
+                    entry.unlink(missing_ok=True)
 
 
 def make_job_directories(state: Path) -> JobDirectories:

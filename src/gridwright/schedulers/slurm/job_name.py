@@ -24,10 +24,10 @@ def slurm_name(name: str, tag: JobTag) -> str:
 
 def split_identifier(text: str) -> tuple[str, int | None] | None:
     """The submission and the index in an identifier such as 17 or 17_3; None for any other text."""
-    found = _IDENTIFIER.fullmatch(text)
-    if found is None:
+    match = _IDENTIFIER.fullmatch(text)
+    if match is None:
         return None
-    return found[1], None if found[2] is None else int(found[2])
+    return match[1], None if match[2] is None else int(match[2])
 
 
 def expand_indices(text: str) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ SCRIPT = r"""#!/bin/sh
 state=$1 tag=$2 id=$3 keep=$4 directory=$5 work=$6 util=$7
 shift 7
 
-# The controller had lost this attempt, and it was handed in again: it must not run twice.
+# The controller had lost this attempt, and it was submitted again: it must not run twice.
 [ -e "$state/fences/$tag" ] && exit 0
 [ -n "$SLURM_ARRAY_TASK_ID" ] && tag=${tag}_$SLURM_ARRAY_TASK_ID
 

@@ -36,7 +36,7 @@ from gridwright.schedulers.policies import (
 from gridwright.schedulers.slurm.cluster import Cluster, Partition, parse_time_limit
 from gridwright.schedulers.slurm.section import SlurmSection, section_of
 from gridwright.schedulers.slurm.tools import Tools
-from gridwright.services.daemon import make_directory, on_each, runs, start_daemon
+from gridwright.services.daemon import make_directory, run_on_nodes, runs, start_daemon
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.services.service import ServiceNode
@@ -119,7 +119,7 @@ def _shares(tools: Tools, config: Mapping[str, str]) -> str:
 
 def queues_of(cluster: Cluster) -> list[QueuePolicy]:
     """Its partitions."""
-    return [_queue(each, cluster) for each in cluster.partitions.values()]
+    return [_queue(partition, cluster) for partition in cluster.partitions.values()]
 
 
 def _queue(partition: Partition, cluster: Cluster) -> QueuePolicy:
@@ -188,10 +188,10 @@ def _account(
         name=row["Account"],
         parent=row["ParentName"] or None,
         share=row["Share"] or None,
-        users=tuple(dict.fromkeys(each["User"] for each in users)),
+        users=tuple(dict.fromkeys(user["User"] for user in users)),
         qos=tuple(sorted({name for each in (row, *users) for name in each["QOS"].split(",") if name})),
         limits=_limits(row),
-        user_limits={each["User"]: limits for each in users if (limits := _limits(each))},
+        user_limits={user["User"]: limits for user in users if (limits := _limits(user))},
         usage=_fraction(standing.get("Usage", "")),
         fair_share=_fraction(standing.get("LevelFS", "")),
     )
@@ -272,7 +272,9 @@ def _in_words(rule: str, value: str) -> str:
 def _together(cluster: Cluster, policies: SchedulerPolicies) -> Iterator[SettingComparison]:
     config = cluster.config
     if cluster.shares_memory:
-        bare = [each.name for each in cluster.partitions.values() if not each.has_default_memory]
+        bare = [
+            partition.name for partition in cluster.partitions.values() if not partition.has_default_memory
+        ]
         yield SettingComparison(
             name="DefMemPerCPU",
             found=f"none for {', '.join(bare)}" if _lacks_memory(cluster) else "there",
@@ -302,7 +304,7 @@ def _lacks_memory(cluster: Cluster) -> bool:
     usual = [cluster.config.get(name, "") for name in ("DefMemPerCPU", "DefMemPerNode")]
     if any(text[:1].isdigit() and text != "0" for text in usual):
         return False
-    return not all(each.has_default_memory for each in cluster.partitions.values())
+    return not all(partition.has_default_memory for partition in cluster.partitions.values())
 
 
 def _idle_rules(config: Mapping[str, str], policies: SchedulerPolicies) -> Iterator[SettingComparison]:
@@ -320,7 +322,7 @@ def _idle_rules(config: Mapping[str, str], policies: SchedulerPolicies) -> Itera
             ok=any(word in ("limits", "safe", "all") for word in policies.enforced),
             remedy="write AccountingStorageEnforce=associations,limits,qos",
         )
-    shared = [each.name for each in policies.accounts if (each.share or "") not in _PLAIN_SHARES]
+    shared = [account.name for account in policies.accounts if (account.share or "") not in _PLAIN_SHARES]
     if shared:
         found = config.get("PriorityType", "priority/basic")
         weight = config.get("PriorityWeightFairShare", "0")
@@ -371,7 +373,7 @@ class Munge:
             # Its socket is in there, for everybody.
             make_directory(node, "/run/munge", owner=USER)
 
-        on_each(lab, nodes, put)
+        run_on_nodes(lab, nodes, put)
 
     def start(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Start munged as its own user."""
@@ -383,7 +385,7 @@ class Munge:
                     ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "/usr/sbin/munged"],
                 )
 
-        on_each(lab, nodes, start)
+        run_on_nodes(lab, nodes, start)
 
     def lacking(self, lab: SchedulerNodes, node: str) -> str | None:
         """A credential is made and read."""

@@ -100,7 +100,7 @@ class SlurmParameters(GridMachines):
 
 def slurm_parameters(spec: GridSpec, machines: GridMachines, release: Release) -> SlurmParameters:
     """The parameters of a grid's Slurm on these machines."""
-    values = {each.name: getattr(machines, each.name) for each in fields(GridMachines)}
+    values = {field.name: getattr(machines, field.name) for field in fields(GridMachines)}
     return SlurmParameters(**values, state=state_directory(spec), release=release)
 
 

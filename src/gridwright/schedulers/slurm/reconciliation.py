@@ -85,20 +85,20 @@ def settle_missing(
     age = seconds(cluster.config, "MinJobAge", 300.0)
     now = time.time()
     lost = [each for each in absent if is_lost(each, complete, boot, age, now)]
-    for each in lost:
+    for jobs in lost:
         # First the fence, then the look at the runs: a script that begins meanwhile sees it.
-        access.directories.fence(each.submission.tag)
+        access.directories.fence(jobs.submission.tag)
     begun = access.directories.runs_begun()
-    for each in absent:
-        if each not in lost:
-            ends = _forgotten(access, record, each, begun, sure=is_forgotten(each, age, now))
-            write_ends(record, [each.submission], ends)
+    for jobs in absent:
+        if jobs not in lost:
+            ends = _forgotten(access, record, jobs, begun, sure=is_forgotten(jobs, age, now))
+            write_ends(record, [jobs.submission], ends)
     if any(each.submission.slurm_id is not None and each.submission.orphaned_until is None for each in lost):
         use_up_numbers(access, record)
     until = (boot or now) + orphan_life_s(cluster)
-    for each in lost:
-        if elements := _settled(access, record, each, begun, until, now):
-            _again(access, record, cluster, each, begun, elements)
+    for jobs in lost:
+        if elements := _settled(access, record, jobs, begun, until, now):
+            _again(access, record, cluster, jobs, begun, elements)
 
 
 def note_orphans(access: SlurmAccess, record: JobRecord, tokens: Collection[str]) -> None:
@@ -113,16 +113,16 @@ def note_orphans(access: SlurmAccess, record: JobRecord, tokens: Collection[str]
             record.orphaned(token, until)
 
 
-def is_lost(each: MissingJobs, complete: bool, boot: float | None, min_job_age_s: float, now: float) -> bool:
+def is_lost(jobs: MissingJobs, complete: bool, boot: float | None, min_job_age_s: float, now: float) -> bool:
     """Whether Slurm lost a submission with its controller, or never had it.
 
     Slurm keeps an ended job for MinJobAge (0: always), so one that it knew more recently than that and does
     not know now was lost. Later than that it may have ended; with a complete accounting it would be in there.
     """
-    submission = each.submission
-    if each.refused:
+    submission = jobs.submission
+    if jobs.refused:
         return True
-    if not each.alone:
+    if not jobs.alone:
         return False
     if submission.slurm_id is None or submission.orphaned_until is not None:
         return True
@@ -131,9 +131,9 @@ def is_lost(each: MissingJobs, complete: bool, boot: float | None, min_job_age_s
     return complete and boot is not None and boot > submission.seen - SKEW_S
 
 
-def is_forgotten(each: MissingJobs, min_job_age_s: float, now: float) -> bool:
+def is_forgotten(jobs: MissingJobs, min_job_age_s: float, now: float) -> bool:
     """Whether a job that was not lost must have ended: Slurm has had the time to forget it."""
-    return now - each.submission.seen > max(min_job_age_s, 60.0)
+    return now - jobs.submission.seen > max(min_job_age_s, 60.0)
 
 
 def orphan_life_s(cluster: Cluster) -> float:
@@ -147,7 +147,7 @@ def orphan_life_s(cluster: Cluster) -> float:
 
 
 def _forgotten(
-    access: SlurmAccess, record: JobRecord, each: MissingJobs, begun: Mapping[str, int], *, sure: bool
+    access: SlurmAccess, record: JobRecord, jobs: MissingJobs, begun: Mapping[str, int], *, sure: bool
 ) -> list[JobEnd]:
     """Ends of jobs that were not lost; `sure`: see is_forgotten.
 
@@ -155,42 +155,42 @@ def _forgotten(
     are there (seen with 22.05).
     """
     ends = []
-    cancelled = record.cancelled(each.submission.token)
-    doomed = resolve(record, each.submission.request).doomed_elements
-    for element in each.elements:
-        if end := ended_by_script(access.directories, each.submission, element, begun):
+    cancelled = record.cancelled(jobs.submission.token)
+    doomed = resolve(record, jobs.submission.request).doomed_elements
+    for element in jobs.elements:
+        if end := ended_by_script(access.directories, jobs.submission, element, begun):
             ends.append(end)
         elif element in doomed:
-            ends.append(ended_otherwise(each.submission, element, JobState.CANCELLED, BY_DEPENDENCY))
+            ends.append(ended_otherwise(jobs.submission, element, JobState.CANCELLED, BY_DEPENDENCY))
         elif element in cancelled:
             ends.append(
-                ended_otherwise(each.submission, element, JobState.CANCELLED, "its user cancelled it")
+                ended_otherwise(jobs.submission, element, JobState.CANCELLED, "its user cancelled it")
             )
-        elif last_run(each.submission.tag, element, begun) is None:
-            if sure or not each.alone:
+        elif last_run(jobs.submission.tag, element, begun) is None:
+            if sure or not jobs.alone:
                 sentence = "it was cancelled in Slurm before it began"
-                ends.append(ended_otherwise(each.submission, element, JobState.CANCELLED, sentence))
+                ends.append(ended_otherwise(jobs.submission, element, JobState.CANCELLED, sentence))
         elif sure:
             sentence = "it was killed, and Slurm no longer knows why: it keeps no accounting of it"
-            ends.append(ended_otherwise(each.submission, element, JobState.FAILED, sentence))
+            ends.append(ended_otherwise(jobs.submission, element, JobState.FAILED, sentence))
     return ends
 
 
 def _settled(
     access: SlurmAccess,
     record: JobRecord,
-    each: MissingJobs,
+    jobs: MissingJobs,
     begun: Mapping[str, int],
     until: float,
     now: float,
 ) -> list[int]:
     """Write down what has ended of a lost submission; elements to be submitted, none while orphans run."""
-    submission = each.submission
+    submission = jobs.submission
     cancelled = record.cancelled(submission.token)
     ends: list[JobEnd] = []
     orphans: list[int] = []
     elements: list[int] = []
-    for element in each.elements:
+    for element in jobs.elements:
         if end := ended_by_script(access.directories, submission, element, begun):
             ends.append(end)
         elif element in cancelled:
@@ -209,7 +209,7 @@ def _settled(
         elements += orphans
     else:
         sentence = "slurmctld was killed before it saved this job, and Slurm ended it on its node"
-        ends += [ended_otherwise(submission, each, JobState.NODE_FAILED, sentence) for each in orphans]
+        ends += [ended_otherwise(submission, orphan, JobState.NODE_FAILED, sentence) for orphan in orphans]
     write_ends(record, [submission], ends)
     return elements
 
@@ -218,12 +218,12 @@ def _again(
     access: SlurmAccess,
     record: JobRecord,
     cluster: Cluster,
-    each: MissingJobs,
+    jobs: MissingJobs,
     begun: Mapping[str, int],
     elements: Sequence[int],
 ) -> None:
     """Submit again the jobs of a submission that Slurm lost."""
-    submission = each.submission
+    submission = jobs.submission
     waits_for = resolve(record, submission.request)
     if waits_for.unsent:
         return
@@ -275,7 +275,7 @@ def may_be_refused(row: QueueRow, *, cancelled: bool) -> bool:
 def drained_nodes(tools: Tools) -> frozenset[str]:
     """Nodes that refused a job. Raises GridwrightError (ENVIRONMENT)."""
     nodes = read_nodes(tools).values()
-    return frozenset(each.state.name for each in nodes if (each.state.reason or "").startswith(DRAINED))
+    return frozenset(node.state.name for node in nodes if (node.state.reason or "").startswith(DRAINED))
 
 
 def was_refused(
@@ -357,7 +357,9 @@ def _adopt(
 ) -> list[Submission]:
     """Write down the numbers of jobs whose sbatch had an answer that nobody read."""
     found = [
-        (each.tag, rows[each.tag][0].job_id) for each in live if each.slurm_id is None and rows.get(each.tag)
+        (submission.tag, rows[submission.tag][0].job_id)
+        for submission in live
+        if submission.slurm_id is None and rows.get(submission.tag)
     ]
     if not found:
         return list(live)

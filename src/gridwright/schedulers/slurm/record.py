@@ -178,17 +178,17 @@ class JobRecord(RecordFile):
     def end(self, ends: Iterable[JobEnd], *, sweep: Iterable[JobEnd] = ()) -> None:
         """Write down what became of jobs. What is written already stays: a job ends once."""
         now = time.time()
-        names = [each.name for each in fields(JobEnd)]
+        names = [field.name for field in fields(JobEnd)]
         with self._change() as base:
             touched = set()
-            for each in ends:
-                values = {name: getattr(each, name) for name in names} | {"recorded": now}
+            for end in ends:
+                values = {name: getattr(end, name) for name in names} | {"recorded": now}
                 base.execute(
                     f"INSERT OR IGNORE INTO ended ({', '.join(names)})"  # noqa: S608
                     f" VALUES ({', '.join(f':{name}' for name in names)})",
                     values,
                 )
-                touched.add(each.token)
+                touched.add(end.token)
             base.executemany(
                 "INSERT OR IGNORE INTO leftover (token, element, node) VALUES (?, ?, ?)",
                 [(each.token, each.element, each.node) for each in sweep],

@@ -104,7 +104,7 @@ def _owner_lives(owner: str) -> bool:
 
 def request_text(request: JobRequest) -> str:
     """A request as JSON; bytes that are no UTF-8 are escaped, as lone surrogates."""
-    values = {each.name: getattr(request, each.name) for each in fields(JobRequest)}
+    values = {field.name: getattr(request, field.name) for field in fields(JobRequest)}
     values["array"] = None if request.array is None else fold_indices(request.array)
     values |= {name: dict(values[name]) for name in ("environment", "libraries")}
     values |= {name: list(values[name]) for name in ("command", "after")}

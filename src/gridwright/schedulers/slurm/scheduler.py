@@ -137,7 +137,7 @@ def _job(
     memory_bytes: int | None,
 ) -> Job:
     request = submission.request
-    state, sentence = JobState.WAITING, "it is being handed in to Slurm"
+    state, sentence = JobState.WAITING, "it is being submitted to Slurm"
     attempt = end.attempt if end is not None else submission.attempt
     index = None if number == WHOLE else number
     log = log_file(directories.logs, request, JobTag(submission.token, attempt), index, submission.slurm_id)
@@ -206,8 +206,8 @@ def explain_job(
     candidates = [_queue(request, partition, dependencies)]
     nodes = cluster.nodes_of(partition)
     if request.node is not None:
-        nodes = [each for each in nodes if each.state.name == request.node]
-    candidates += [_node(request, memory_bytes, each) for each in nodes]
+        nodes = [node for node in nodes if node.state.name == request.node]
+    candidates += [_node(request, memory_bytes, node) for node in nodes]
     return JobExplanation(job=job, summary=_summary(reason, cluster, job), candidates=candidates)
 
 
@@ -310,17 +310,17 @@ def path_visibility_problems(
     Raises HeadNodeUnreachable.
     """
     seen = set(json.loads(record.fact(_FACT, _SEEN_S) or "[]"))
-    asked: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     for request in requests:
         for key, problem in _path_checks(request, head.name):
             if key not in seen and key != "d/":
-                asked.setdefault(key, problem)
+                problems.setdefault(key, problem)
     missing = set()
-    for key in _not_there(list(asked), head):
+    for key in _not_there(list(problems), head):
         missing.add(key)
-        yield asked[key]
-    if asked.keys() - missing:
-        record.keep_fact(_FACT, json.dumps(sorted(asked.keys() - missing)))
+        yield problems[key]
+    if problems.keys() - missing:
+        record.keep_fact(_FACT, json.dumps(sorted(problems.keys() - missing)))
 
 
 def _not_there(keys: list[str], head: HeadNode) -> Iterator[str]:
@@ -456,7 +456,7 @@ class Batch:
     @property
     def depends_on_itself(self) -> bool:
         """Whether one of them waits for another one of them."""
-        return any(f"{BY_TOKEN}" in text for each in self.requests for text in each.after)
+        return any(f"{BY_TOKEN}" in text for request in self.requests for text in request.after)
 
     def calls(self, record: JobRecord) -> Iterator[SbatchCall]:
         """The call of sbatch for each, made when it is its turn: earlier ones have their numbers then."""
@@ -547,7 +547,7 @@ class SlurmScheduler:
             batch = Batch(tokens, named)
             dependencies = [resolve(record, each, batch.unnumbered, batch.arrays) for each in named]
             cluster = self._checked(record, named, dependencies, problems)
-            intents = zip(tokens, named, (each.doomed for each in dependencies), strict=True)
+            intents = zip(tokens, named, (dependency.doomed for dependency in dependencies), strict=True)
             record.intend(intents, time.time() + LEASE_S * len(requests))
             identifiers = self._submit_all(record, cluster, batch)
             return [identifiers[token] for token in tokens]
@@ -560,15 +560,19 @@ class SlurmScheduler:
         others: Sequence[Problem],
     ) -> Cluster:
         """The cluster, when it could run all requests; else every problem at once."""
-        unknown = [name for each in dependencies for name in each.unknown]
+        unknown = [name for dependency in dependencies for name in dependency.unknown]
         default = self._access.section.partition
         for fresh in (False, True):
             cluster = read_cluster(self._access.tools, record, fresh=fresh)
-            problems = [found for each in requests for found in request_problems(each, cluster, default)]
+            problems = [
+                request_problem
+                for request in requests
+                for request_problem in request_problems(request, cluster, default)
+            ]
             if not problems:
                 break
         problems += [_unknown(record, name) for name in unknown]
-        problems += [found for each in dependencies for found in each.problems]
+        problems += [problem for dependency in dependencies for problem in dependency.problems]
         problems += others
         problems += path_visibility_problems(requests, self._access.tools.head, record)
         if problems:
@@ -643,7 +647,7 @@ class SlurmScheduler:
         return asked * MIB
 
     def _resolve(self, record: JobRecord, identifiers: Collection[str]) -> list[JobElement]:
-        found: list[JobElement] = []
+        elements: list[JobElement] = []
         problems: list[Problem] = []
         for identifier in identifiers:
             parts = split_identifier(identifier)
@@ -651,9 +655,9 @@ class SlurmScheduler:
             if parts is None or submission is None:
                 problems.append(_unknown(record, identifier))
             elif parts[1] is None:
-                found += [JobElement(submission, number) for number in submission.elements]
+                elements += [JobElement(submission, number) for number in submission.elements]
             elif parts[1] in submission.elements:
-                found.append(JobElement(submission, parts[1]))
+                elements.append(JobElement(submission, parts[1]))
             else:
                 problems.append(
                     Problem(
@@ -663,7 +667,7 @@ class SlurmScheduler:
                 )
         if problems:
             raise GridwrightError(*problems, status=ExitStatus.INPUT)
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(elements))
 
     def cancel(self, identifiers: Collection[str]) -> None:
         """End jobs; see Scheduler. It is written down first: slurmctld may be killed and forget it."""
@@ -677,7 +681,7 @@ class SlurmScheduler:
                 submission = record.by_token(token)
                 if submission is None:
                     continue
-                open_numbers = [each for each in numbers if each not in record.ended(token)]
+                open_numbers = [number for number in numbers if number not in record.ended(token)]
                 record.cancel((token, each) for each in open_numbers)
                 if submission.slurm_id is None:
                     self._access.directories.fence(submission.tag)
@@ -737,7 +741,7 @@ class SlurmScheduler:
         ended = record.ended(submission.token)
         requested = submission.elements if element is None else (element,)
         states = [ended[each].state for each in requested if each in ended]
-        bad = [each for each in states if each is not JobState.COMPLETED]
+        bad = [state for state in states if state is not JobState.COMPLETED]
         if bad:
             return bad[0]
         return JobState.COMPLETED if len(states) == len(requested) else None

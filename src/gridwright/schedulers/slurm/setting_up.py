@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from gridwright.node_programs.health_program import PROGRAM, STARTER, build_zipapp, starter
+from gridwright.node_programs.one_file import HEALTH, HEALTH_STARTER, HEALTH_STARTER_TEXT
 from gridwright.node_programs.power.slurm_programs import DIRECTORY as PROGRAM_DIRECTORY
 from gridwright.node_programs.power.slurm_programs import PROGRAMS, program
 from gridwright.schedulers.machines import GridMachines
@@ -30,8 +30,8 @@ _MEANING = {
     "slurm/power": "of the controller, as "
     + ", ".join(each.name for each in PROGRAMS)
     + f" in {PROGRAM_DIRECTORY}",
-    "slurm/health": f"of nodes that run jobs, as {STARTER}: Slurm runs it now and then",
-    "slurm/health.pyz": f"the same, as {PROGRAM}: a node without its mounts drains itself",
+    "slurm/health": f"of nodes that run jobs, as {HEALTH_STARTER}: Slurm runs it now and then",
+    "slurm/health.pyz": f"the same, as {HEALTH.path}: a node without its mounts drains itself",
 }
 _DATABASE_PACKAGES = "slurmdbd mariadb-server"
 
@@ -41,7 +41,7 @@ def slurm_setup(spec: GridSpec, machines: GridMachines, release: str | None) -> 
     parameters = slurm_parameters(spec, machines, OLDEST if release is None else parse_release(release))
     configuration = slurm_configuration(spec, parameters)
     files: dict[str, str | bytes] = {f"slurm/{name}": text for name, text in configuration.files.items()}
-    files |= {"slurm/health": starter(), "slurm/health.pyz": build_zipapp()}
+    files |= {"slurm/health": HEALTH_STARTER_TEXT, "slurm/health.pyz": HEALTH.archive()}
     powers = bool(spec.powered_nodes())
     if powers:
         files["slurm/power"] = program()
@@ -123,9 +123,9 @@ def _key(nodes: str) -> Iterator[str]:
 def _directories(spec: GridSpec, parameters: SlurmParameters, nodes: str) -> Iterator[str]:
     yield f"install -d -o {USER} -g {USER} -m 0755 {state_location(spec, parameters)} {LOGS}"
     yield f"clush -w {nodes} install -d -m 0755 {SPOOL} {LOGS}"
-    yield f"clush -w {nodes} install -d -m 0755 {PROGRAM.parent}"
-    yield f"clush -w {nodes} --copy slurm/health slurm/health.pyz --dest {PROGRAM.parent}/"
-    yield f"clush -w {nodes} chmod 0755 {STARTER} {PROGRAM}"
+    yield f"clush -w {nodes} install -d -m 0755 {HEALTH.path.parent}"
+    yield f"clush -w {nodes} --copy slurm/health slurm/health.pyz --dest {HEALTH.path.parent}/"
+    yield f"clush -w {nodes} chmod 0755 {HEALTH_STARTER} {HEALTH.path}"
     for path in PROGRAMS if spec.powered_nodes() else ():
         yield f"install -D -m 0755 slurm/power {path}"
     yield f"cp slurm/slurm.conf slurm/cgroup.conf {DIRECTORY}/"

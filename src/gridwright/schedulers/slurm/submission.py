@@ -160,7 +160,11 @@ class SbatchCall:
 
     def doomed_jobs(self, number: int) -> list[str]:
         """What is to be cancelled as soon as Slurm has given it a number."""
-        return [f"{number}"] if self.doomed else [f"{number}_{each}" for each in self.doomed_elements]
+        return (
+            [f"{number}"]
+            if self.doomed
+            else [f"{number}_{doomed_element}" for doomed_element in self.doomed_elements]
+        )
 
 
 def job_label(request: JobRequest) -> str:
@@ -241,8 +245,8 @@ def memory_mib(request: JobRequest, cluster: Cluster, partition: Partition | Non
         return None
     if request.exclusive:
         return 0
-    nodes = [each for each in cluster.nodes_of(partition) if request.node in (None, each.state.name)]
-    fitting = [each for each in nodes if each.state.cores >= request.cores] or nodes
+    nodes = [node for node in cluster.nodes_of(partition) if request.node in (None, node.state.name)]
+    fitting = [node for node in nodes if node.state.cores >= request.cores] or nodes
     if not fitting:
         return None
     return max(1, min(each.memory_per_core for each in fitting) * request.cores // MIB)
@@ -257,32 +261,32 @@ def slurm_time(seconds: float) -> str:
 
 def request_problems(request: JobRequest, cluster: Cluster, default_partition: str | None) -> list[Problem]:
     """What no node and no queue of this Slurm can give. Empty where it may be submitted."""
-    found = _own_problems(request, cluster)
+    problems = _own_problems(request, cluster)
     label = job_label(request) if request.command else "job"
     name = request.queue or default_partition
     partition = cluster.partition(name)
     if name is not None and partition is None:
         near = nearest(name, cluster.partitions)
-        found.append(
+        problems.append(
             Problem(
                 what=f"{label}: Slurm has no queue {name}",
                 remedy=f"did you mean {near}?" if near else f"queues: {', '.join(cluster.partitions)}",
             )
         )
-        return found
+        return problems
     nodes = cluster.nodes_of(partition)
-    names = [each.state.name for each in nodes]
+    names = [node.state.name for node in nodes]
     if request.node is not None and request.node not in names:
         near, place = nearest(request.node, names), f"queue {partition.name}" if partition else "this grid"
-        found.append(
+        problems.append(
             Problem(
                 what=f"{label}: {place} has no node {request.node}",
                 remedy=f"did you mean {near}?" if near else f"its nodes: {fold_hosts(names)}",
             )
         )
-        return found
-    nodes = [each for each in nodes if request.node in (None, each.state.name)]
-    return found + (_size_problems(request, label, partition, nodes) if nodes else [])
+        return problems
+    nodes = [node for node in nodes if request.node in (None, node.state.name)]
+    return problems + (_size_problems(request, label, partition, nodes) if nodes else [])
 
 
 def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
@@ -341,7 +345,7 @@ def _size_problems(
 ) -> list[Problem]:
     found = []
     place = request.node or (f"queue {partition.name}" if partition else "this grid")
-    cores = max(each.state.cores for each in nodes)
+    cores = max(node.state.cores for node in nodes)
     if partition is not None and partition.cores_per_node is not None:
         cores = min(cores, partition.cores_per_node)
     if request.cores > cores:
@@ -351,7 +355,7 @@ def _size_problems(
                 remedy=f"ask for {cores} cores or fewer",
             )
         )
-    memory = max(each.state.memory_bytes for each in nodes)
+    memory = max(node.state.memory_bytes for node in nodes)
     if request.memory_bytes is not None and request.memory_bytes > memory:
         found.append(
             Problem(

@@ -62,25 +62,25 @@ def read_usage(tools: Tools, record: JobRecord, since: float, until: float) -> l
         found = _from_file(tools, cluster, since)
     else:
         found = []
-    own = {each.id: each for each in _from_record(record)}
+    own = {usage.id: usage for usage in _from_record(record)}
     if any(each.forgeable for each in found):
         # What an own job used no line of a file says better.
         merged = [each for each in found if each.id not in own] + list(own.values())
     else:
         merged = [_with_own(each, own.get(each.id)) for each in found] or list(own.values())
-    return [each for each in merged if each.ended is not None and since <= each.ended <= until]
+    return [usage for usage in merged if usage.ended is not None and since <= usage.ended <= until]
 
 
-def _with_own(each: JobUsage, own: JobUsage | None) -> JobUsage:
+def _with_own(usage: JobUsage, own: JobUsage | None) -> JobUsage:
     """A record of Slurm's with what only ours has: the processor time where there is no database."""
-    if own is None or own.ended is None or abs(own.ended - (each.ended or 0.0)) > _APART_S:
-        return each
+    if own is None or own.ended is None or abs(own.ended - (usage.ended or 0.0)) > _APART_S:
+        return usage
     return replace(
-        each,
+        usage,
         name=own.name,
         state=own.state,
-        cpu_s=own.cpu_s if each.cpu_s is None else each.cpu_s,
-        memory_bytes=own.memory_bytes or each.memory_bytes,
+        cpu_s=own.cpu_s if usage.cpu_s is None else usage.cpu_s,
+        memory_bytes=own.memory_bytes or usage.memory_bytes,
         cores=own.cores,
     )
 
@@ -129,23 +129,23 @@ def believed_usage(lines: Iterable[str], threads: int, cores: int, now: float) -
     gives its number to another user, else with a blank.
     """
     read = [
-        (line[0], fields, each)
+        (line[0], fields, usage)
         for line in lines
-        if (fields := completion_fields(line[1:])) and (each := parse_completion_usage(line[1:], threads))
+        if (fields := completion_fields(line[1:])) and (usage := parse_completion_usage(line[1:], threads))
     ]
     fit = _in_order([each.ended or 0.0 for _, _, each in read])
     owners: dict[str, str | None] = {}
     last: dict[str, JobUsage] = {}
     refused: list[JobUsage] = []
-    for (sign, fields, each), fits in zip(read, fit, strict=True):
+    for (sign, fields, usage), fits in zip(read, fit, strict=True):
         # Elements of an array have numbers of their own, and all are of one user.
         numbers = {fields["JobId"] or "", fields["ArrayJobId"] or fields["JobId"] or ""}
-        same_user = sign == " " and all(owners.get(number, each.user) == each.user for number in numbers)
-        if same_user and fits and _can_be(each, last.get(each.id), cores, now):
-            owners |= dict.fromkeys(numbers, each.user)
-            last[each.id] = each
+        same_user = sign == " " and all(owners.get(number, usage.user) == usage.user for number in numbers)
+        if same_user and fits and _can_be(usage, last.get(usage.id), cores, now):
+            owners |= dict.fromkeys(numbers, usage.user)
+            last[usage.id] = usage
         else:
-            refused.append(replace(each, refused=True))
+            refused.append(replace(usage, refused=True))
     return [*last.values(), *refused]
 
 
@@ -173,15 +173,15 @@ def _in_order(ends: Sequence[float]) -> list[bool]:
     ]
 
 
-def _can_be(each: JobUsage, before: JobUsage | None, cores: int, now: float) -> bool:
+def _can_be(usage: JobUsage, before: JobUsage | None, cores: int, now: float) -> bool:
     """Whether a line can be true, by itself and after an earlier one of its number."""
-    times = [moment for moment in (each.submitted, each.started, each.ended) if moment is not None]
+    times = [moment for moment in (usage.submitted, usage.started, usage.ended) if moment is not None]
     in_order = all(one <= other + _APART_CLOCKS_S for one, other in pairwise([*times, now]))
-    if each.ended is None or not in_order or (cores and each.cores > cores):
+    if usage.ended is None or not in_order or (cores and usage.cores > cores):
         return False
     # One that was requeued has a line for each run, and they follow each other.
-    again = before is None or (each.started or each.ended) >= (before.ended or 0.0) - _APART_S
-    return again and (before is None or before.cores == each.cores)
+    again = before is None or (usage.started or usage.ended) >= (before.ended or 0.0) - _APART_S
+    return again and (before is None or before.cores == usage.cores)
 
 
 def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
@@ -229,7 +229,7 @@ def parse_sacct_usage(lines: Iterable[str], threads: int = 1) -> list[JobUsage]:
 
     Raises GridwrightError (ENVIRONMENT) for lines of another form.
     """
-    found: list[JobUsage] = []
+    usage: list[JobUsage] = []
     for line in lines:
         # A name may hold the separator: it is the second field, and no other one can.
         cells = line.split("|")
@@ -242,19 +242,19 @@ def parse_sacct_usage(lines: Iterable[str], threads: int = 1) -> list[JobUsage]:
         row = dict(zip(_NAMES, [cells[0], "|".join(cells[1 : 2 + extra]), *cells[2 + extra :]], strict=True))
         identifier, dot, _ = row["JobID"].partition(".")
         if dot:
-            if found and found[-1].id == identifier:
-                found[-1] = _with_step(found[-1], row)
+            if usage and usage[-1].id == identifier:
+                usage[-1] = _with_step(usage[-1], row)
             continue
         if "[" in identifier or not job_state([row["State"]]).state.final:
             continue
-        found.append(
+        usage.append(
             replace(
                 _usage(identifier, row, threads),
                 cpu_s=parse_cpu(row["TotalCPU"]),
                 memory_bytes=_bytes(row["ReqMem"]),
             )
         )
-    return _last(found)
+    return _last(usage)
 
 
 def _with_step(job: JobUsage, row: Mapping[str, str]) -> JobUsage:
@@ -299,16 +299,16 @@ def _usage(identifier: str, row: Mapping[str, str | None], threads: int) -> JobU
 
 def parse_cpu(text: str) -> float | None:
     """A time of processors as sacct prints it: [DAYS-[HOURS:]]MINUTES:SECONDS[.MILLISECONDS]."""
-    found = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+(?:\.\d+)?)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+(?:\.\d+)?)", text.strip())
+    if match is None:
         return None
-    days, hours, minutes = (int(each or 0) for each in found.groups()[:3])
-    return days * 86_400 + hours * 3600 + minutes * 60 + float(found[4])
+    days, hours, minutes = (int(group or 0) for group in match.groups()[:3])
+    return days * 86_400 + hours * 3600 + minutes * 60 + float(match[4])
 
 
 def _bytes(text: str | None) -> int | None:
-    found = _BYTES.fullmatch(text or "")
-    return round(float(found[1]) * _UNITS[found[2]]) if found else None
+    match = _BYTES.fullmatch(text or "")
+    return round(float(match[1]) * _UNITS[match[2]]) if match else None
 
 
 def _tres(text: str, name: str) -> str | None:
@@ -320,9 +320,9 @@ def _threads(cluster: Cluster) -> int:
     return max((node.threads for node in cluster.nodes.values()), default=1)
 
 
-def _last(found: Iterable[JobUsage]) -> list[JobUsage]:
+def _last(usage: Iterable[JobUsage]) -> list[JobUsage]:
     """The last run of each job: one that was requeued has a line for each, and a number comes again."""
     last: dict[tuple[str, float | None], JobUsage] = {}
-    for each in found:
+    for each in usage:
         last[each.id, each.submitted] = each
     return list(last.values())

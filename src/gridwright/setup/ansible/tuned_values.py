@@ -87,11 +87,11 @@ def _numbers(text: str) -> list[float] | None:
     """The numbers of `4096 131072 16777216`, of `256k` or `16M`, of `unlimited`; None where one is none."""
     numbers = []
     for word in text.split():
-        found = re.fullmatch(r"(-?\d{1,30})([kKmMgGtT]?)", word)
+        match = re.fullmatch(r"(-?\d{1,30})([kKmMgGtT]?)", word)
         if word in _UNLIMITED:
             numbers.append(math.inf)
-        elif found:
-            numbers.append(float(int(found[1]) * _UNITS[found[2].upper()]))
+        elif match:
+            numbers.append(float(int(match[1]) * _UNITS[match[2].upper()]))
         else:
             return None
     return numbers or None

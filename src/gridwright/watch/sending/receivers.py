@@ -76,17 +76,19 @@ class SendOutcome:
 
 def receivers_of(section: WatchSection | None) -> dict[str, AnyReceiver]:
     """Those that a spec names, each by the field that has it."""
-    found: dict[str, AnyReceiver] = {}
+    receivers: dict[str, AnyReceiver] = {}
     if section is None:
-        return found
+        return receivers
     if section.command:
-        found["command"] = ProgramReceiver(list(section.command))
+        receivers["command"] = ProgramReceiver(list(section.command))
     if section.webhook is not None:
-        found["webhook"] = WebReceiver(section.webhook.url, section.webhook.secret_file)
+        receivers["webhook"] = WebReceiver(section.webhook.url, section.webhook.secret_file)
     if section.mail is not None:
         mail = section.mail
-        found["mail"] = MailReceiver(list(mail.to), mail.sender, mail.server, mail.user, mail.password_file)
-    return found
+        receivers["mail"] = MailReceiver(
+            list(mail.to), mail.sender, mail.server, mail.user, mail.password_file
+        )
+    return receivers
 
 
 def receiver_problems(receivers: dict[str, AnyReceiver]) -> list[Problem]:
@@ -97,23 +99,23 @@ def receiver_problems(receivers: dict[str, AnyReceiver]) -> list[Problem]:
     from gridwright.watch.sending.secret_files import secret_problem
 
     found = []
-    for name, each in receivers.items():
-        if isinstance(each, ProgramReceiver) and shutil.which(each.words[0]) is None:
+    for name, receiver in receivers.items():
+        if isinstance(receiver, ProgramReceiver) and shutil.which(receiver.words[0]) is None:
             remedy = "write the whole path of a program that may be run here"
-            found.append(Problem(f"there is no program {each.words[0]}", where=name, remedy=remedy))
-        if isinstance(each, WebReceiver):
-            if each.secret_file is not None:
-                found += secret_problem(each.secret_file, name)
+            found.append(Problem(f"there is no program {receiver.words[0]}", where=name, remedy=remedy))
+        if isinstance(receiver, WebReceiver):
+            if receiver.secret_file is not None:
+                found += secret_problem(receiver.secret_file, name)
             elif not os.environ.get(SECRET_VARIABLE):
                 remedy = f"name a file with a secret (secret_file, --secret-file), or set {SECRET_VARIABLE}"
                 found.append(Problem("nothing signs notices for the webhook", where=name, remedy=remedy))
-        if isinstance(each, MailReceiver):
-            if each.password_file is not None:
-                found += secret_problem(each.password_file, name)
-            if (each.user is None) is not (each.password_file is None):
+        if isinstance(receiver, MailReceiver):
+            if receiver.password_file is not None:
+                found += secret_problem(receiver.password_file, name)
+            if (receiver.user is None) is not (receiver.password_file is None):
                 remedy = "write user and password_file, both or neither"
                 found.append(Problem("half of a login at the mail server", where=name, remedy=remedy))
-            if each.user is not None and each.server is None:
+            if receiver.user is not None and receiver.server is None:
                 remedy = "name the server, such as smtp.example.org:587"
                 found.append(Problem("a login, and no mail server", where=name, remedy=remedy))
     return found

@@ -82,7 +82,7 @@ def post(receiver: WebReceiver, notice: Notification, attempt: int) -> SendOutco
         with urllib.request.build_opener(proxies, _NoRedirect).open(request, timeout=CONNECT_S) as answer:
             return _outcome(answer.status, "", None)
     except urllib.error.HTTPError as error:
-        return _outcome(error.code, _said(error), error.headers.get("retry-after"))
+        return _outcome(error.code, _answer_text(error), error.headers.get("retry-after"))
     except (OSError, http.client.HTTPException) as error:
         return SendOutcome(
             f"{getattr(error, 'reason', None) or error}"[:_WEBHOOK_SHOWN] or type(error).__name__
@@ -122,7 +122,7 @@ def _unusable(why: str, where: str) -> GridwrightError:
     return environment_error(f"the secret of the webhook cannot be used: {why}", where=where, remedy=remedy)
 
 
-def _said(error: IO[bytes]) -> str:
+def _answer_text(error: IO[bytes]) -> str:
     try:
         text = error.read(_WEBHOOK_SHOWN).decode(errors="replace")
     except (OSError, http.client.HTTPException):

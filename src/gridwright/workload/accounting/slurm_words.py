@@ -52,10 +52,10 @@ def reason_of(state: str, text: str, exit_status: int, signal: int) -> str | Non
 
 def parse_elapsed(text: str) -> float | None:
     """Seconds of `1-02:03:04`, `02:03:04` or `00:03.012`; None if it is none of these."""
-    found = _ELAPSED.fullmatch(text.strip())
-    if found is None:
+    match = _ELAPSED.fullmatch(text.strip())
+    if match is None:
         return None
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return round(((days * 24 + hours) * 60 + minutes) * 60 + seconds, 6)
 
 
@@ -71,8 +71,8 @@ def parse_time(text: str) -> float | None:
 
 def parse_size(text: str) -> int | None:
     """Bytes of `9148K`, `800.04M` or `1234`: powers of 1024; None if it is none of these."""
-    found = _SIZE.fullmatch(text.strip())
-    return round(float(found[1]) * 1024 ** _POWERS[found[2].upper()]) if found else None
+    match = _SIZE.fullmatch(text.strip())
+    return round(float(match[1]) * 1024 ** _POWERS[match[2].upper()]) if match else None
 
 
 def parse_usage(text: str) -> dict[str, int]:

@@ -53,10 +53,10 @@ def _linear_program(draws: Draws, problems: int, item: Integers) -> Columns:
     for row, entry in zip(rows, entries, strict=True):
         cost = cost + entry * price[base + row]
         requirement = requirement + _sums(base + row, entry * plan, count)
-    found: Columns = {"cost": cost, "requirement": requirement, "plan": plan, "price": price}
+    columns: Columns = {"cost": cost, "requirement": requirement, "plan": plan, "price": price}
     for number in range(ENTRIES):
-        found |= {f"row_{number}": rows[number], f"entry_{number}": entries[number]}
-    return found
+        columns |= {f"row_{number}": rows[number], f"entry_{number}": entries[number]}
+    return columns
 
 
 def _sums(place: Integers, amount: Integers, count: int) -> Integers:

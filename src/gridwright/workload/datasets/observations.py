@@ -88,16 +88,16 @@ def label_of(x05: Floats, x12: Floats) -> Integers:
 def _predictors(part: TablePart) -> dict[str, Floats]:
     rows, draws = part.units, part.draws
     factors = [draws.normal(rows) for _ in range(FACTORS)]
-    found: dict[str, Floats] = {}
+    predictors: dict[str, Floats] = {}
     for number, name in enumerate(FACTORED):
         loading = LOADINGS[number]
         own = draws.normal(rows) * math.sqrt(1 - loading * loading)
-        found[name] = factors[number % FACTORS] * loading + own
+        predictors[name] = factors[number % FACTORS] * loading + own
     cluster = np.searchsorted(np.array(_SHARES), draws.below(100, rows), side="right")
     centres = np.array(CENTRES, dtype=np.float64)
     for number, name in enumerate(CLUSTERED):
-        found[name] = centres[cluster, number] + draws.normal(rows)
-    return found
+        predictors[name] = centres[cluster, number] + draws.normal(rows)
+    return predictors
 
 
 def _poisson(mean: Floats, draws: Draws) -> Integers:

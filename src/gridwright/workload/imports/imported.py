@@ -178,21 +178,21 @@ class LogFiles:
 
 def find_logs(names: Sequence[Path]) -> LogFiles:
     """Find the logs; a directory stands for all logs below it, by name and in the order of their paths."""
-    found = LogFiles()
+    files = LogFiles()
     for name in names:
         if not name.is_dir():
-            found.files.append(name)
+            files.files.append(name)
             continue
         try:
             below = sorted(_files_below(name))
         except GridwrightError as error:
-            found.refused += error.problems
+            files.refused += error.problems
             continue
         logs = [path for path in below if _LOG_NAME.fullmatch(path.name)]
-        found.files += logs
-        found.passed_over += [path for path in below if path not in set(logs)]
+        files.files += logs
+        files.passed_over += [path for path in below if path not in set(logs)]
         if not logs:
-            found.refused.append(
+            files.refused.append(
                 Problem(
                     f"there is no log below this directory, by name: {len(below)} other files",
                     where=str(name),
@@ -200,7 +200,7 @@ def find_logs(names: Sequence[Path]) -> LogFiles:
                     "(.log.1, .log.gz); name others one by one.",
                 )
             )
-    return found
+    return files
 
 
 def _files_below(directory: Path) -> Iterator[Path]:
@@ -228,11 +228,11 @@ def import_logs(names: Sequence[Path], *, node: str) -> list[WorkloadEvent]:
 
     Raises GridwrightError that names every log if there is none that can be read.
     """
-    found = find_logs(names)
-    refused = list(found.refused)
+    files = find_logs(names)
+    refused = list(files.refused)
     launches: list[LaunchRecord] = []
     findings: list[Finding] = []
-    for log in found.files:
+    for log in files.files:
         try:
             read, told = _read(log, node, len(launches) + 1)
         except GridwrightError as error:
@@ -242,8 +242,8 @@ def import_logs(names: Sequence[Path], *, node: str) -> list[WorkloadEvent]:
         findings += told
     if not launches:
         raise GridwrightError(*refused)
-    if found.passed_over:
-        findings.append(_passed_over(found.passed_over))
+    if files.passed_over:
+        findings.append(_passed_over(files.passed_over))
     return _events(assign_streams(launches), findings, refused)
 
 
@@ -262,8 +262,8 @@ def _read(log: Path, node: str, number: int) -> tuple[list[LaunchRecord], list[F
     except OSError as error:
         why = refusal(log, error, "name a readable file")
         raise input_error(f"it cannot be read: {why.reason}", where=str(log), remedy=why.remedy) from error
-    launch, told = read_sas_log(log, number=number, node=node)
-    return [replace(launch, log=str(log))], told
+    launch, findings = read_sas_log(log, number=number, node=node)
+    return [replace(launch, log=str(log))], findings
 
 
 def _events(

@@ -80,7 +80,7 @@ def launch_record(
         cpu_s=user + system,
         core_wait_s=outcome.core_wait_s,
         memory_wait_s=outcome.memory_wait_s or 0.0,
-        waits={name: (each.read_wait_s, each.write_wait_s) for name, each in declared.items()},
+        waits={name: (traffic.read_wait_s, traffic.write_wait_s) for name, traffic in declared.items()},
     )
     reason = _reason(launch, outcome, oom_kills)
     cause, share = bound_by(shares)

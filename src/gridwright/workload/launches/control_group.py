@@ -88,7 +88,7 @@ class ControlGroup:
     def remove(self) -> None:
         """Remove it and those below; processes that are left in them are killed first."""
         self.kill()
-        below = [each for each in self.directory.glob("*/") if each.is_dir()]
+        below = [path for path in self.directory.glob("*/") if path.is_dir()]
         for directory in [*below, self.directory]:
             for _ in range(_TRIES):
                 with contextlib.suppress(OSError):

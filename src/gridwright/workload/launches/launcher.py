@@ -207,8 +207,8 @@ class Launcher:
             live.launch, outcome, live.traffic.totals(), node=self._surroundings.node, oom_kills=kills
         )
         load = self._watch.between(live.begin, self._watch.now(after=live.begin))
-        found = disturbances(load)
-        record = replace(record, load=load, disturbances=found, disturbed=bool(found))
+        interferences = disturbances(load)
+        record = replace(record, load=load, disturbances=interferences, disturbed=bool(interferences))
         del self.live[live.launch.number]
         self._ended(EndedLaunch(live.launch, record, outcome.output, outcome.left, live.traffic))
         live.traffic.close()

@@ -18,7 +18,7 @@ from typing import Any
 from gridwright.runs.launch_record import LaunchPhase, LibraryTraffic
 from gridwright.workload.launches.traffic import LIBRARIES
 
-FIELDS = tuple(each.name for each in fields(LaunchPhase) if each.name != "more")
+FIELDS = tuple(field.name for field in fields(LaunchPhase) if field.name != "more")
 """What an interval is: how long, and what was used and moved in it, in this order."""
 Interval = list[float]
 
@@ -56,7 +56,7 @@ def merged(intervals: Sequence[Interval], *, most: int, share: float = 0.0) -> l
     Goes on while less than `share` of the weight of all would be misplaced by the next merge.
     Sums over all intervals stay what they were, and so does their order.
     """
-    found = [list(each) for each in intervals]
+    found = [list(interval) for interval in intervals]
     costs = [misplaced(one, other) for one, other in pairwise(found)]
     allowed = share * sum(map(weight, found))
     while costs:
@@ -109,10 +109,10 @@ class LaunchSeries:
             moves = [sum(both) for both in zip(moves, _io(pid), strict=True)]
         now = dict.fromkeys(FIELDS, 0.0)
         now |= {"seconds": elapsed_s, "core_wait_s": core_wait_s, "cpu_s": sum(self._cpu.values())}
-        for library, each in moved.items():
-            now[f"{library}_read_bytes"] = each.read_bytes
-            now[f"{library}_written_bytes"] = each.written_bytes
-            now["io_wait_s"] += (each.read_wait_s + each.write_wait_s) if library != "util" else 0.0
+        for library, traffic in moved.items():
+            now[f"{library}_read_bytes"] = traffic.read_bytes
+            now[f"{library}_written_bytes"] = traffic.written_bytes
+            now["io_wait_s"] += (traffic.read_wait_s + traffic.write_wait_s) if library != "util" else 0.0
         read, written, now["device_read_bytes"] = moves
         # Engines spill on their own; that is counted for util only once they have done.
         now["other_read_bytes"] = read - moved["data"].read_bytes - moved["work"].read_bytes
@@ -145,7 +145,7 @@ class LaunchSeries:
         What a test moves beside its libraries is the loading of its own program, which is
         not counted; of a command nothing else is known.
         """
-        start, intervals = list(self._start), [list(each) for each in self._intervals]
+        start, intervals = list(self._start), [list(interval) for interval in self._intervals]
         seen = sum(each[_AT["cpu_s"]] for each in (start, *intervals))
         for each in (start, *intervals):
             each[_AT["cpu_s"]] *= cpu_s / seen if seen > 0.0 else 0.0

@@ -57,7 +57,7 @@ class LaunchTraffic:
 
     def waited_ns(self) -> int:
         """Nanoseconds waited so far, over all libraries."""
-        return sum(round((each.read_wait_s + each.write_wait_s) * 1e9) for each in self.totals().values())
+        return sum(round((total.read_wait_s + total.write_wait_s) * 1e9) for total in self.totals().values())
 
     def close(self) -> None:
         """Unmap the counters."""

@@ -46,7 +46,7 @@ class GridJob(Generic[Result]):
     restarts: int = 0
     lost_on: list[str] = field(default_factory=list)
     lost_here: int = 0
-    """How often it was lost since it was handed in last."""
+    """How often it was lost since it was submitted last."""
     heard: float = 0.0
     asked_to_end: float | None = None
     missing_since: float | None = None

@@ -25,7 +25,7 @@ from gridwright.workload.on_grid.scheduler_calls import SchedulerCalls
 Left = TypeVar("Left")
 PREFIX = "workload-"
 MOST_SUBMISSIONS = 3
-"""A job whose node is lost is handed in again until it was so often."""
+"""A job whose node is lost is submitted again until it was so often."""
 _POLL_S = (0.5, 10.0)
 """Between two queries: at least, and at most where they take long."""
 _POLL_SHARE = 10.0
@@ -78,7 +78,7 @@ class GridJobs:
         return list(self._live.values())
 
     def add(self, job: GridJob[Any]) -> None:
-        """Have a job handed in with the next turn."""
+        """Have a job submitted with the next turn."""
         self._live[job.name] = job
         self._ready.append(job)
 
@@ -181,7 +181,7 @@ class GridJobs:
         job.heard = time.monotonic()
 
     def _find_uncertain(self, jobs: Sequence[Job]) -> None:
-        """See which jobs of a submission that failed are there; the others are handed in again."""
+        """See which jobs of a submission that failed are there; the others are submitted again."""
         by_name = {job.name: job.id for job in jobs}
         uncertain, self._uncertain = self._uncertain, []
         for job in uncertain:

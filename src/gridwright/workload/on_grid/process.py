@@ -84,7 +84,7 @@ class _Bounds:
 class NodeClocks:
     """Bounds of the offset of each node's clock.
 
-    A launch starts after it was handed in, and ends before its result is seen, both by the
+    A launch starts after it was submitted, and ends before its result is seen, both by the
     clock here. With o the offset of the node's clock: started - o >= submitted and ended - o <= seen.
     """
 
@@ -158,7 +158,7 @@ class GridRunning:
         return self._jobs.ended and not any(self._pending)
 
     def begin(self) -> None:
-        """Have the first launch of each stream handed in. Raises OSError."""
+        """Have the first launch of each stream submitted. Raises OSError."""
         self._say(StreamsBegun(time=time.time(), streams=len(self._pending)))
         for stream in range(len(self._pending)):
             self._hand_in_next(stream)
@@ -493,8 +493,8 @@ class GridAgent:
         """Have a node do something, for at most `seconds`; returns what came of it, None if nothing did."""
         run = self._request.run
         cores = run.workers if run is not None and chore == "prepare" else 1
-        asked = ChoreRequest(chore, self._request.libraries, run if chore == "prepare" else None)
-        self._exchange.write(chore, REQUEST, asked)
+        request = ChoreRequest(chore, self._request.libraries, run if chore == "prepare" else None)
+        self._exchange.write(chore, REQUEST, request)
         ended: list[GridJob[ChoreDone]] = []
         self._jobs.add(
             GridJob(
@@ -565,8 +565,8 @@ class GridAgent:
                 self._calls.ask(cancel, done.append)
             self._pause()
             self._calls.deliver()
-        for each in stale if done else ():
-            each.remove()
+        for directory in stale if done else ():
+            directory.remove()
         if done and done[0]:
             jobs = ", ".join(done[0][:8])
             text = f"{len(done[0])} jobs of a killed run of the workload were cancelled: {jobs}"

@@ -60,24 +60,24 @@ def _valid_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def _derive(kept: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _derive(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    value = pc.multiply(kept.column("amount_cents"), kept.column("quantity"))
+    value = pc.multiply(batch.column("amount_cents"), batch.column("quantity"))
     names = ("entry", "account", "day", "amount_cents")
-    return pa.RecordBatch.from_arrays([*(kept.column(name) for name in names), value], schema=schema)
+    return pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), value], schema=schema)
 
 
-def _sums(kept: pa.RecordBatch) -> dict[str, int]:
+def _sums(batch: pa.RecordBatch) -> dict[str, int]:
     import pyarrow.compute as pc
 
-    value = pc.multiply(kept.column("amount_cents"), kept.column("quantity"))
+    value = pc.multiply(batch.column("amount_cents"), batch.column("quantity"))
     return {
-        "kept": kept.num_rows,
-        "kept_cents": pc.sum(kept.column("amount_cents")).as_py() or 0,
+        "kept": batch.num_rows,
+        "kept_cents": pc.sum(batch.column("amount_cents")).as_py() or 0,
         "kept_value_cents": pc.sum(value).as_py() or 0,
-        "kept_days": pc.sum(kept.column("day")).as_py() or 0,
+        "kept_days": pc.sum(batch.column("day")).as_py() or 0,
     }
 
 

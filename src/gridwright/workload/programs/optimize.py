@@ -40,12 +40,12 @@ def _run(launch: Launch) -> None:
         for batch in launch.read("items"):
             launch.require("a block ends within a problem", batch.num_rows % ITEMS_PER_PROBLEM == 0)
             names = (*_NAMES, *_PLACES)
-            found = columns_of(batch, names)
-            columns = {name: each.astype(np.int64) for name, each in zip(names, found, strict=True)}
+            arrays = columns_of(batch, names)
+            columns = {name: array.astype(np.int64) for name, array in zip(names, arrays, strict=True)}
             plan, taken = np.empty(batch.num_rows), np.empty(batch.num_rows, dtype=np.int64)
             for start in range(0, batch.num_rows, ITEMS_PER_PROBLEM):
                 rows = slice(start, start + ITEMS_PER_PROBLEM)
-                problem = {name: each[rows] for name, each in columns.items()}
+                problem = {name: column[rows] for name, column in columns.items()}
                 optimum, plan[rows] = _solve_linear(launch, solver, problem)
                 linear += optimum
                 taken[rows] = _solve_knapsack(solver, problem)

@@ -57,20 +57,20 @@ def _keep(launch: Launch, found: pa.Table) -> None:
             target.write(batch, check=False)
 
 
-def _check(launch: Launch, found: pa.Table) -> None:
+def _check(launch: Launch, table: pa.Table) -> None:
     import numpy as np
 
     expected: dict[str, Any] = dict(launch.facts("transactions").expected)
     stores = len(expected["rows_by_store"])
-    store = found.column("store").to_numpy()
+    store = table.column("store").to_numpy()
     entries = np.zeros(stores, dtype=np.int64)
-    np.add.at(entries, store, found.column("entries").to_numpy())
+    np.add.at(entries, store, table.column("entries").to_numpy())
     cents = [0] * stores
     third = [0.0] * stores
     for number, amount, part in zip(
         store.tolist(),
-        found.column("sum_amount_cents").to_pylist(),
-        found.column("sum_m03").to_pylist(),
+        table.column("sum_amount_cents").to_pylist(),
+        table.column("sum_m03").to_pylist(),
         strict=True,
     ):
         cents[number] += int(amount)
@@ -83,7 +83,7 @@ def _check(launch: Launch, found: pa.Table) -> None:
         launch.check(
             f"m03 of store {number}", third[number], required, tolerance=1e-9 * (1 + int(entries[number]))
         )
-    missing = sum(found.column("entries").to_pylist()) - sum(found.column("n_m03").to_pylist())
+    missing = sum(table.column("entries").to_pylist()) - sum(table.column("n_m03").to_pylist())
     launch.check("missing values of m03", missing, expected["missing_m03"])
 
 

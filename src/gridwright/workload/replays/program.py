@@ -159,11 +159,11 @@ class _Temporary:
 def _burn(until_s: float, threads: int) -> None:
     """Use CPU time until the process has used so many seconds."""
     others = [threading.Thread(target=_hash, args=(until_s,)) for _ in range(threads - 1)]
-    for each in others:
-        each.start()
+    for other in others:
+        other.start()
     _hash(until_s)
-    for each in others:
-        each.join()
+    for other in others:
+        other.join()
 
 
 def _hash(until_s: float) -> None:

@@ -133,20 +133,20 @@ class SasJob:
 
     def hear(self, text: str) -> None:
         """Take a line that tells what is done with a session of SAS/CONNECT, or that the log is our own."""
-        found = _REMOTE.match(text)
-        if found is None:
+        match = _REMOTE.match(text)
+        if match is None:
             own = _OWN.match(text)
             self.own_name = own[1] if own else self.own_name
             return
-        what, name, state = found[1].lower(), found[2].lower(), found[3].lower()
+        what, name, state = match[1].lower(), match[2].lower(), match[3].lower()
         if state == "commencing":
             if name not in self._remote:
-                self._remote[name] = SasSession(found[2])
+                self._remote[name] = SasSession(match[2])
                 self.within += 1
             self._speakers.append((name, what))
             return
         # What goes on in the background speaks when it is complete, or when its log is fetched.
-        self._speakers = [each for each in self._speakers if each[0] != name]
+        self._speakers = [speaker for speaker in self._speakers if speaker[0] != name]
         if what == "signoff" and state == "complete" and name in self._remote:
             self._ended.append(self._remote.pop(name))
 
@@ -585,9 +585,9 @@ def findings_of(
     name: str, job: SasJob, totals: TimingNote, sessions: int, *, ambiguous: bool
 ) -> list[Finding]:
     """The findings of the log `name`; `sessions` are the jobs in it, one after the other."""
-    found = [*_of_sessions(name, job, sessions), *_of_times(name, totals)]
+    findings = [*_of_sessions(name, job, sessions), *_of_times(name, totals)]
     if ambiguous:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "sas-log-date-ambiguous",
@@ -597,7 +597,7 @@ def findings_of(
             )
         )
     if job.step_notes > MOST_STEPS:
-        found.append(
+        findings.append(
             Finding(
                 "info",
                 "sas-log-steps-left-out",
@@ -605,7 +605,7 @@ def findings_of(
                 "Split the job, if you need every step.",
             )
         )
-    return found
+    return findings
 
 
 def _of_sessions(name: str, job: SasJob, sessions: int) -> list[Finding]:

@@ -127,15 +127,15 @@ def begin_note(text: str, line: int) -> TimingNote | None:
 @lru_cache(maxsize=4096)
 def parse_time(text: str) -> float | None:
     """Seconds of `0.02 seconds`, `1:02.33` or `12:34:56.78`; None if it is none of these."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         return None
-    seconds = float(found[3].replace(",", "."))
-    if found[1] is None:
-        unit = _UNITS_S.get(found[4].lower().removesuffix("s"))
+    seconds = float(match[3].replace(",", "."))
+    if match[1] is None:
+        unit = _UNITS_S.get(match[4].lower().removesuffix("s"))
         return None if unit is None else seconds * unit
     # With one colon only the first group is there: minutes.
-    minutes = int(found[1]) if found[2] is None else int(found[1]) * 60 + int(found[2])
+    minutes = int(match[1]) if match[2] is None else int(match[1]) * 60 + int(match[2])
     return minutes * 60 + seconds
 
 
@@ -146,19 +146,19 @@ def parse_count(text: str) -> int | None:
 
 def _spelled_seconds(text: str) -> float | None:
     """Seconds of `1 minute 12.03` as version 6 writes it, and of all that `parse_time` reads."""
-    found = _SPELLED_TIME.fullmatch(text)
-    if found is None or found[3].count(".") > 1:
+    match = _SPELLED_TIME.fullmatch(text)
+    if match is None or match[3].count(".") > 1:
         return parse_time(text)
-    return int(found[1] or 0) * 3600 + int(found[2] or 0) * 60 + float(found[3])
+    return int(match[1] or 0) * 3600 + int(match[2] or 0) * 60 + float(match[3])
 
 
 @lru_cache(maxsize=4096)
 def parse_memory(text: str) -> int | None:
     """Bytes of `1234.56k`, `12,345.67k` or `236 KB`; None without a unit."""
-    found = _MEMORY.fullmatch(text.strip())
-    if found is None:
+    match = _MEMORY.fullmatch(text.strip())
+    if match is None:
         return None
-    number = found[1]
+    number = match[1]
     mark = max(number.rfind("."), number.rfind(","))
     marks = {letter for letter in number if letter in ".,"}
     # "12,345k" counts thousands; "12.345k" never does in SAS, but several dots do.
@@ -167,4 +167,4 @@ def parse_memory(text: str) -> int | None:
         number = number[:mark].replace(",", "").replace(".", "") + "." + number[mark + 1 :]
     else:
         number = number.replace(",", "").replace(".", "")
-    return round(float(number) * _UNITS_BYTES[found[2].lower()])
+    return round(float(number) * _UNITS_BYTES[match[2].lower()])

@@ -109,13 +109,13 @@ def header_day(line: str) -> datetime.date | None:
 
 def parse_stamp(text: str) -> Stamp | None:
     """Read a timestamp; day and month stay open where they can be exchanged."""
-    found = _STAMP.fullmatch(text.strip())
-    date = _parse_date(found[1]) if found else None
-    if found is None or date is None:
+    match = _STAMP.fullmatch(text.strip())
+    date = _parse_date(match[1]) if match else None
+    if match is None or date is None:
         return None
-    hour, minute, second = int(found[2]), int(found[3]), int(found[4] or 0)
-    if found[5] or found[6]:
-        afternoon = found[6] in _AFTERNOON if found[6] else found[5] in "pP"
+    hour, minute, second = int(match[2]), int(match[3]), int(match[4] or 0)
+    if match[5] or match[6]:
+        afternoon = match[6] in _AFTERNOON if match[6] else match[5] in "pP"
         hour = hour % 12 + (12 if afternoon else 0)
     if hour > 23 or minute > 59 or second > 59:
         return None
@@ -132,17 +132,17 @@ def _parse_date(text: str) -> tuple[tuple[int, int, int], frozenset[DateOrder]] 
             return None
         numbers = (int(named[3]), _MONTHS.index(month) + 1, int(named[1]))
         return _in_possible_orders(numbers, {"ymd"})
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
-    numbers = (int(found[1]), int(found[3]), int(found[4]))
-    if len(found[1]) == 4:
+    numbers = (int(match[1]), int(match[3]), int(match[4]))
+    if len(match[1]) == 4:
         return _in_possible_orders(numbers, {"ymd"})
-    if len(found[4]) != 4:
+    if len(match[4]) != 4:
         # Two digits of a year could be a day.
         return None
     # Nobody writes the month first with dots.
-    return _in_possible_orders(numbers, {"dmy"} if found[2] == "." else {"mdy", "dmy"})
+    return _in_possible_orders(numbers, {"dmy"} if match[2] == "." else {"mdy", "dmy"})
 
 
 def _in_possible_orders(

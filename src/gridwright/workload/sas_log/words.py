@@ -105,26 +105,26 @@ class OneLine(NamedTuple):
 def head_name(line: str) -> str | None:
     """The name of the step whose timing note this line begins; None if it begins none."""
     for head in _HEADS:
-        if found := head.match(line):
-            return step_name(found[1])
+        if match := head.match(line):
+            return step_name(match[1])
     return None
 
 
 def one_line_note(line: str) -> OneLine | None:
     """Read a timing note of a single line; None if this is none."""
-    found = _ONE_LINE.match(line)
-    if found is None:
+    match = _ONE_LINE.match(line)
+    if match is None:
         return None
-    return OneLine(step_name(found[1]), found[2], bool(found[3]), found[4])
+    return OneLine(step_name(match[1]), match[2], bool(match[3]), match[4])
 
 
 def figure(line: str) -> Figure | None:
     """Read a line below the head of a note; None if it holds no figure that is wanted."""
-    found = FIELD.match(line)
-    value = _VALUE.match(line, found.end()) if found else None
-    if found is None or value is None or found.lastgroup is None:
+    match = FIELD.match(line)
+    value = _VALUE.match(line, match.end()) if match else None
+    if match is None or value is None or match.lastgroup is None:
         return None
-    return Figure(found.lastgroup, value[1], _COMPLETE.search(line) is not None)
+    return Figure(match.lastgroup, value[1], _COMPLETE.search(line) is not None)
 
 
 def is_other_figure(line: str) -> bool:

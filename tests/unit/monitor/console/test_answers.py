@@ -10,8 +10,8 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.monitor.console.answers import Answers, series_document
-from gridwright.monitor.console.asked import asked_picture, asked_range, asked_series
 from gridwright.monitor.console.pictures import REMEMBERED_S
+from gridwright.monitor.console.queries import range_query, series_query, snapshot_query
 from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
 from gridwright.monitor.console.watching import Watching
 from gridwright.monitor.frame import Frame
@@ -46,8 +46,8 @@ def query(seconds: float, points: int = 100) -> list[tuple[str, str]]:
 
 def test_what_held_a_library_below_is_the_same_thing_over_time_as_it_is_now() -> None:
     of_grid = answers(PretendHistories())
-    (now,) = of_grid.picture(asked_picture([]), ADMINISTRATOR)["libraries"]
-    (course,) = of_grid.libraries(asked_range(query(3600)))["filesystems"]
+    (now,) = of_grid.picture(snapshot_query([]), ADMINISTRATOR)["libraries"]
+    (course,) = of_grid.libraries(range_query(query(3600)))["filesystems"]
     assert now["standing"] == "below"
     assert now["causes"] == ["target scratch-OST0002"]
     causes = {each["text"]: each["part"] for each in course["causes"]}
@@ -64,7 +64,7 @@ def test_what_is_asked_again_is_the_same_and_is_made_anew_after_a_while() -> Non
     of_grid = answers(PretendHistories())
     now = [1000.0]
     of_grid._steps.clock = lambda: now[0]
-    question = asked_range(query(3600))
+    question = range_query(query(3600))
     first = of_grid.libraries(question)
     # A node turns out to have been away in the middle of it.
     object.__setattr__(of_grid.watching, "histories", PretendHistories(away={"compute3": END_S - 1800}))
@@ -79,10 +79,10 @@ def test_what_is_asked_again_is_the_same_and_is_made_anew_after_a_while() -> Non
 
 def test_a_node_that_is_away_is_told_and_is_a_gap() -> None:
     of_grid = answers(PretendHistories(away={"compute3": END_S - 1200}))
-    picture = of_grid.picture(asked_picture([]), ADMINISTRATOR)
+    picture = of_grid.picture(snapshot_query([]), ADMINISTRATOR)
     assert picture["health"]["state"] == "wrong"
     assert picture["health"]["text"].startswith("compute3 is away: no answer in time")
-    question = asked_series([*query(3600), ("metric", "node_load1")])
+    question = series_query([*query(3600), ("metric", "node_load1")])
     found = series_document(of_grid.series(question), question)
     (away,) = found["away"]
     assert (away["node"], round(away["from"] - END_S, -2), away["why"]) == ("compute3", -1200, "no samples")
@@ -94,11 +94,11 @@ def test_a_node_that_is_away_is_told_and_is_a_gap() -> None:
 def test_a_picture_that_is_old_says_so() -> None:
     of_grid = answers(PretendHistories())
     late = Answers(Watching(name="demo", histories=of_grid.watching.histories, clock=lambda: END_S + 300))
-    found = late.picture(asked_picture([]), ADMINISTRATOR)
+    found = late.picture(snapshot_query([]), ADMINISTRATOR)
     assert found["age"] == pytest.approx(300)
     assert "300 s old" in found["health"]["text"]
     # What is asked of the past is not stale.
-    past = late.picture(asked_picture([("at", str(END_S - 500))]), ADMINISTRATOR)
+    past = late.picture(snapshot_query([("at", str(END_S - 500))]), ADMINISTRATOR)
     assert past["health"]["state"] == "well"
 
 
@@ -115,7 +115,7 @@ def test_a_picture_that_is_old_says_so() -> None:
 def test_names_and_owners_of_jobs_are_told_to_owners_and_administrators_alone(
     viewer: Viewer, names: set[str], users: set[str]
 ) -> None:
-    found = answers(PretendHistories()).picture(asked_picture([]), viewer)
+    found = answers(PretendHistories()).picture(snapshot_query([]), viewer)
     assert {each["name"] for each in found["jobs"].values()} - {""} == names
     assert {each["user"] for each in found["jobs"].values()} - {None} == users
     everything = json.dumps(found)
@@ -150,7 +150,7 @@ class WithServers(PretendHistories):
 def test_names_that_lustre_gives_jobs_are_for_administrators() -> None:
     of_grid = answers(WithServers())
     for viewer, expected in ((ADMINISTRATOR, 4), (Viewer("ann", is_administrator=False), 3)):
-        found = of_grid.picture(asked_picture([]), viewer)
+        found = of_grid.picture(snapshot_query([]), viewer)
         table = next(each for each in found["tables"] if each["title"] == SERVED_JOBS)
         assert len(table["rows"]) == expected
         assert ("oncology" in json.dumps(found)) == (expected == 4)
@@ -158,12 +158,12 @@ def test_names_that_lustre_gives_jobs_are_for_administrators() -> None:
 
 def test_why_it_is_slow_is_told_in_words_to_administrators_alone() -> None:
     of_grid = Answers(troubled(PretendHistories()))
-    told = of_grid.why(asked_picture([]), ADMINISTRATOR)["text"]
+    told = of_grid.why(snapshot_query([]), ADMINISTRATOR)["text"]
     assert "data, work on scratch: slow" in told
     assert "what binds: requests to target scratch-OST0002" in told
     assert "job 4711 began" in told
     with pytest.raises(GridwrightError, match="administrators"):
-        of_grid.why(asked_picture([]), Viewer("ann", is_administrator=False))
+        of_grid.why(snapshot_query([]), Viewer("ann", is_administrator=False))
 
 
 def test_who_asks_is_the_starter_or_whom_the_proxy_names() -> None:
@@ -177,7 +177,7 @@ def test_who_asks_is_the_starter_or_whom_the_proxy_names() -> None:
 
 def test_a_year_of_a_thousand_jobs_is_a_bounded_answer() -> None:
     of_grid = answers(PretendHistories(count=4, jobs=tuple(str(number) for number in range(400))))
-    question = asked_series(
+    question = series_query(
         [
             *query(365 * DAY_S, 1000),
             ("metric", "gridwright_job_read_bytes_total"),
@@ -189,7 +189,7 @@ def test_a_year_of_a_thousand_jobs_is_a_bounded_answer() -> None:
     assert found["others"] == 380
     assert len(found["lines"]) == 21
     assert len(json.dumps(found)) < 500_000
-    year = of_grid.space(asked_range(query(365 * DAY_S)))
+    year = of_grid.space(range_query(query(365 * DAY_S)))
     (mount,) = year["mounts"]
     assert mount["nodes"] == ["compute1", "compute2", "compute3", "compute4"]
     assert (mount["outlook"], round(mount["bytes_per_day"], -8)) == ("fills", 4e10)

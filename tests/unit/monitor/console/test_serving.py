@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridwright.monitor.console.access import session_token
-from gridwright.monitor.console.asked import BY, FILTERS, HOW
-from gridwright.monitor.console.patience import BOUNDS
+from gridwright.monitor.console.bounded_protocol import BOUNDS
+from gridwright.monitor.console.queries import BY, FILTERS, HOW
 from gridwright.monitor.console.server import page_files
 from gridwright.monitor.console.viewers import JobFacts, ViewerRule
 from gridwright.monitor.console.watching import Watching

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridwright.monitor.console.answers import DAY_S, balance_of, outlook_of
-from gridwright.monitor.console.laid import Values
+from gridwright.monitor.console.resampling import Values
 
 DAYS = np.arange(0, 60, 0.5)
 TIMES = [float(each) * DAY_S for each in DAYS]

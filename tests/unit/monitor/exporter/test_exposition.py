@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, TextFormat, number
-from gridwright.monitor.exporter.families import (
+from gridwright.monitor.exporter.metric_families import (
     NOT_TOLD,
     OF_EXPORTER,
     OF_READINGS,

@@ -29,12 +29,14 @@ def sample(jobs: dict[str, int]) -> list[Reading]:
 
 
 def told(series: JobSeries, jobs: dict[str, int], metric: str = READ) -> dict[str, float]:
-    return {each.labels[0]: each.value for each in series.told(sample(jobs)) if each.metric == metric}
+    return {
+        each.labels[0]: each.value for each in series.bounded_series(sample(jobs)) if each.metric == metric
+    }
 
 
 def test_few_jobs_are_told_as_they_are_and_others_of_the_node_too() -> None:
     load = Reading("node_load1", (), 1.0, 1.0)
-    assert JobSeries().told([load, *sample({"1": 5})]) == [load, *sample({"1": 5})]
+    assert JobSeries().bounded_series([load, *sample({"1": 5})]) == [load, *sample({"1": 5})]
 
 
 def test_the_jobs_that_moved_most_have_series_of_their_own() -> None:
@@ -56,8 +58,8 @@ def test_other_labels_of_jobs_are_summed_up_each_for_itself() -> None:
         readings = [
             Reading(waits, (job, how), seconds, 1.0) for job in ("1", "2") for how in ("disk", "memory")
         ]
-        return {each.labels: each.value for each in series.told([*readings, *sample({"1": 9, "2": 1})])
-                if each.metric == waits}  # fmt: skip
+        bounded = series.bounded_series([*readings, *sample({"1": 9, "2": 1})])
+        return {reading.labels: reading.value for reading in bounded if reading.metric == waits}
 
     series = JobSeries(most=1)
     told_waits(series, 5.0)
@@ -140,7 +142,7 @@ def test_numbers_that_mallory_invents_push_out_none_of_alices_jobs() -> None:
             each.wait()
     assert len({each.labels[0] for each in found[-1]} - {"4242"}) >= MOST_JOBS + 5
     series = JobSeries()
-    own = {each.labels[0] for each in series.told(found[-1]) if each.metric == PROCESSES}
+    own = {each.labels[0] for each in series.bounded_series(found[-1]) if each.metric == PROCESSES}
     assert "4242" in own
     assert (len(own), series.left_out > 0) == (MOST_JOBS + 1, True)
     page = MetricsPage()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.monitor.exporter.families import MEANINGS, OF_READINGS
+from gridwright.monitor.exporter.metric_families import MEANINGS, OF_READINGS
 from gridwright.monitor.readings import LABELS
 
 

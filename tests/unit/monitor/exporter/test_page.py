@@ -6,7 +6,7 @@ import tracemalloc
 from dataclasses import replace
 
 from gridwright.monitor.exporter.exposition import TextFormat
-from gridwright.monitor.exporter.families import OF_READINGS
+from gridwright.monitor.exporter.metric_families import OF_READINGS
 from gridwright.monitor.exporter.page_program import MetricsPage
 from gridwright.monitor.readings import LABELS, MountedPlace, Reading, Snapshot
 

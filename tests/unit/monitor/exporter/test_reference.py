@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gridwright.monitor.exporter.families import known_series
+from gridwright.monitor.exporter.metric_families import known_series
 from gridwright.monitor.exporter.reference import names_table, refreshed
 
 PAGE = Path(__file__).parents[4] / "docs" / "exporter.md"

@@ -22,7 +22,7 @@ from tests.unit.monitor.history.nodes import START
 
 
 def test_this_machine_is_asked_for_what_it_keeps_or_watched_from_now_on(tmp_path: Path) -> None:
-    assert choosing.kept_histories(None, tmp_path) is None
+    assert choosing.find_histories(None, tmp_path) is None
     with choosing.watched_histories(None, tmp_path) as histories:
         assert isinstance(histories, LiveHistories)
         assert histories.nodes() == [socket.gethostname()]
@@ -36,7 +36,7 @@ def test_a_picture_of_then_is_printed_and_without_history_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(choosing.asked_histories, "__defaults__", (tmp_path / "kept",))
+    monkeypatch.setattr(choosing.open_histories, "__defaults__", (tmp_path / "kept",))
     with pytest.raises(GridwrightError) as raised:
         verb.top(at="20m")
     assert raised.value.status is ExitStatus.ENVIRONMENT
@@ -72,4 +72,4 @@ def test_nodes_are_asked_where_the_spec_says_that_they_keep_it(
     spec = parse_spec(json.dumps(values | {"monitoring": {"history": kept}}), base=Path("/base"))
     asked = GridHistories(["n1"], lambda *_: {})
     monkeypatch.setattr(choosing, "histories_of", lambda *_: asked)
-    assert choosing.kept_histories(_Elsewhere(lambda: spec)) is (asked if kept else None)
+    assert choosing.find_histories(_Elsewhere(lambda: spec)) is (asked if kept else None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.monitor.history.columns import KeptColumn, Labels, SpoiltPiece, decode, encode
+from gridwright.monitor.history.columns import BlockColumn, Labels, SpoiltPiece, decode, encode
 
 NUMBERS = st.floats(0, 2.0**100, width=32) | st.just(math.nan)
 """Rates and gauges, and what is not known."""
@@ -18,16 +18,16 @@ NAMES = st.text(st.characters(), max_size=8)
 
 
 @st.composite
-def series(draw: st.DrawFn) -> tuple[dict[Labels, KeptColumn], int]:
+def series(draw: st.DrawFn) -> tuple[dict[Labels, BlockColumn], int]:
     steps = draw(st.integers(1, 7))
     values = st.lists(NUMBERS, min_size=steps, max_size=steps)
     seconds = st.lists(st.integers(0, 600), min_size=steps, max_size=steps)
-    found: dict[Labels, KeptColumn] = {}
+    found: dict[Labels, BlockColumn] = {}
     for name in draw(st.lists(st.tuples(NAMES, NAMES), max_size=4, unique=True)):
         mean = array("f", draw(values))
         high = mean if draw(st.booleans()) else array("f", draw(values))
         covered = array("H", draw(seconds)) if draw(st.booleans()) else None
-        found[name] = KeptColumn(mean, high, covered)
+        found[name] = BlockColumn(mean, high, covered)
     return found, steps
 
 
@@ -39,7 +39,7 @@ def same(one: array[float], other: array[float], part: float) -> bool:
 
 
 @given(series(), st.booleans())
-def test_what_was_packed_comes_back(given: tuple[dict[Labels, KeptColumn], int], rounded: bool) -> None:
+def test_what_was_packed_comes_back(given: tuple[dict[Labels, BlockColumn], int], rounded: bool) -> None:
     columns, steps = given
     found = decode(encode(columns, steps, rounded=rounded))
     assert list(found) == list(columns)
@@ -52,19 +52,19 @@ def test_what_was_packed_comes_back(given: tuple[dict[Labels, KeptColumn], int],
 
 @given(st.integers(0, 4096))
 def test_small_whole_numbers_stay_what_they_are(number: int) -> None:
-    column = KeptColumn(values := array("f", [number]), values, None)
+    column = BlockColumn(values := array("f", [number]), values, None)
     assert decode(encode({("a",): column}, 1, rounded=True))["a",].mean[0] == number
 
 
 def test_rounding_leans_to_no_side() -> None:
     rates = array("f", [1e6 + 997 * number for number in range(5000)])
-    (found,) = decode(encode({(): KeptColumn(rates, rates, None)}, len(rates), rounded=True)).values()
+    (found,) = decode(encode({(): BlockColumn(rates, rates, None)}, len(rates), rounded=True)).values()
     assert sum(found.mean) == pytest.approx(sum(rates), rel=1e-6)
 
 
 @given(series(), st.data())
 def test_spoilt_bytes_are_told_as_spoilt(
-    given: tuple[dict[Labels, KeptColumn], int], data: st.DataObject
+    given: tuple[dict[Labels, BlockColumn], int], data: st.DataObject
 ) -> None:
     columns, steps = given
     packed = encode(columns, steps, rounded=False)
@@ -80,8 +80,8 @@ def test_spoilt_bytes_are_told_as_spoilt(
 
 
 def test_a_series_that_does_nothing_takes_next_to_nothing() -> None:
-    idle: dict[Labels, KeptColumn] = {
-        (f"OST{number:04x}",): KeptColumn(zeros := array("f", bytes(240)), zeros, None)
+    idle: dict[Labels, BlockColumn] = {
+        (f"OST{number:04x}",): BlockColumn(zeros := array("f", bytes(240)), zeros, None)
         for number in range(100)
     }
     assert len(encode(idle, 60, rounded=True)) < 4 * len(idle)

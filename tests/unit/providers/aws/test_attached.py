@@ -13,7 +13,7 @@ from gridwright.catalog.attachments import attachment_limits, free_attachments
 from gridwright.catalog.efa import efa_types
 from gridwright.errors import GridwrightError, Problem
 from gridwright.model.grid import check_against_catalogue, grid_model
-from gridwright.providers.aws.claim.targets import device_name
+from gridwright.providers.aws.claim.deciding import device_name
 from gridwright.providers.aws.provider import NAMES_OF_NODE, NAMES_OF_SERVER
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec

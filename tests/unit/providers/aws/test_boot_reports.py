@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws.boot_reports import BOOT, BootReport, boot_reports
+from gridwright.providers.aws.user_data import BOOT, BootReport, boot_reports
 
 ARN = "arn:aws:ec2:us-east-1:123456789012:instance/i-0123"
 

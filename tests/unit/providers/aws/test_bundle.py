@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from gridwright.providers.aws.changes import deployment
 from gridwright.providers.aws.claim.configuration import read_configuration
-from gridwright.providers.aws.deployment import deployment
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.machine_files import build_zipapp, machine_files
+from gridwright.providers.aws.machine_files import CLAIM, machine_files
 from gridwright.providers.boot.bundle import bundle
 from gridwright.spec import load_spec, parse_spec
 
@@ -112,7 +112,7 @@ def test_machines_that_are_replaced_claim_their_names(replaced: str, groups: lis
     )
     found = entries(deployment(parse_spec(text)).bundles["nodes"].content)
     assert YAML(typ="safe").load(found["group_vars/all.yml"])["gridwright_claims"] == groups
-    assert found["roles/claim/files/claim.pyz"] == build_zipapp()
+    assert found["roles/claim/files/claim.pyz"] == CLAIM.archive()
     tasks = {task["name"]: task for task in YAML(typ="safe").load(found["site.yml"])[1]["tasks"]}
     assert tasks["Serve Lustre"]["when"] == "gridwright_serves_lustre"
     assert "gridwright_claims" in tasks["Claim name, address and volumes"]["when"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridwright.providers.aws import changes
-from gridwright.providers.aws.deployed_spec import deployed_spec, keep, values
+from gridwright.providers.aws.changes import deployed_spec, keep, values
 from gridwright.spec import GridSpec, parse_spec
 from gridwright.spec.fields import Change
 

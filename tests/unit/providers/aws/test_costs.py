@@ -136,13 +136,13 @@ def test_what_has_no_price_in_the_region_is_estimated_and_marked(tmp_path: Path)
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_plan_finds_nothing_dearer_than_an_example_and_costs_it_the_same(name: str) -> None:
-    from gridwright.plan.search import plan
+    from gridwright.plan.search import plan_grids
 
     example = load_spec(ROOT / "examples" / f"{name}.yaml")
     model = grid_model(example, CATALOG)
     assert predict(model).met
     assert model.usd_per_hour is not None
-    designs = plan(example, CATALOG).designs
+    designs = plan_grids(example, CATALOG).designs
     assert designs[0].usd_per_hour <= model.usd_per_hour
     for design in designs:
         assert design.spec.section(Aws) == example.section(Aws)

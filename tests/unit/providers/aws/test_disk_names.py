@@ -15,8 +15,8 @@ from gridwright.providers.aws.disk_names.command import (
     serials,
     udev_rules,
 )
-from gridwright.providers.aws.disk_names_program import build_zipapp, named_disks
 from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.machine_files import DISK_NAMES, named_disks
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import SCALE
 from tests.support.oldest_python import beyond_python_3_9
@@ -92,5 +92,5 @@ def test_a_configuration_that_is_wrong_names_nothing(tmp_path: Path, disks: list
 
 
 def test_the_program_runs_with_the_python_of_old_machines(tmp_path: Path) -> None:
-    assert build_zipapp() == build_zipapp()
-    assert beyond_python_3_9(build_zipapp(), tmp_path) == ""
+    assert DISK_NAMES.archive() == DISK_NAMES.archive()
+    assert beyond_python_3_9(DISK_NAMES.archive(), tmp_path) == ""

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.aws.deployment import deployment
-from gridwright.providers.aws.distribution import distribution_of_nodes, login_user
-from gridwright.providers.aws.layout import aws_section
+from gridwright.providers.aws.changes import deployment
+from gridwright.providers.aws.layout import aws_section, distribution_of_nodes, login_user
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.aws_updates import effects

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gridwright.providers.aws import deployed_spec
+from gridwright.providers.aws import changes
 from gridwright.providers.aws.changes import field_changes
 from gridwright.spec import parse_spec
 from gridwright.spec.fields import Change, Update
@@ -96,7 +96,7 @@ def fields_on_aws() -> list[FieldPlace]:
 
 def policy(change: FieldChange) -> Change:
     """What `up` says of the change: the hardest of the fields that differ."""
-    before, after = (deployed_spec.values(parse_spec(text)) for text in (change.before, change.after))
+    before, after = (changes.values(parse_spec(text)) for text in (change.before, change.after))
     found: list[Update] = [each.update for each in field_changes(before, after)]
     assert found, "the change is none"
     return max((each.change for each in found), key=list(Change).index)
@@ -137,6 +137,6 @@ def _paths() -> set[str]:
     """Paths of what differs, below the sections that a change sets whole."""
     found = set()
     for change in CHANGES:
-        before, after = (deployed_spec.values(parse_spec(text)) for text in (change.before, change.after))
+        before, after = (changes.values(parse_spec(text)) for text in (change.before, change.after))
         found |= {".".join(each.path) for each in field_changes(before, after)} | {change.path}
     return found

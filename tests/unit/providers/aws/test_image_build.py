@@ -14,6 +14,7 @@ import pytest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import provider_of
 from gridwright.providers.aws.provider import image_build
+from gridwright.providers.provider import images_of
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.skips import needs
@@ -94,7 +95,7 @@ def test_an_image_that_nobody_knows_is_refused() -> None:
 def test_a_provider_without_images_says_so() -> None:
     spec = parse_spec("nodes: {compute: {count: 1}}\nfilesystems: {d: {type: local, path: /d}}\n")
     with pytest.raises(GridwrightError, match="starts no machines from images"):
-        provider_of(spec).render_image(spec, None)
+        images_of(provider_of(spec), None, "")
 
 
 @pytest.mark.parametrize("spec", [FSX, LUSTRE], ids=["fsx", "lustre"])

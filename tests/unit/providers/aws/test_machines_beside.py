@@ -9,10 +9,10 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.model.grid import grid_model
+from gridwright.providers.aws.down import lost_machines
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files
-from gridwright.providers.aws.persistent_machines import lost_machines
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.user_data import shared_key
 from gridwright.spec import GridSpec, parse_spec

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from gridwright.providers.aws.boot_reports import BootReport
-from gridwright.providers.aws.machines_ready import MachinesReady
+from gridwright.providers.aws.rolling import MachinesReady
+from gridwright.providers.aws.user_data import BootReport
 
 REPORT = BootReport("boot#i-1", "i-1", "compute1", "running", "b", 1, "", "", "2026-11-24T10:00:00Z")
 

@@ -10,7 +10,7 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.model.pricing_provider import pricing_provider
-from gridwright.providers.aws import changes, deployed_spec
+from gridwright.providers.aws import changes
 from gridwright.providers.aws.files import GRID_TEMPLATE, STORAGE_TEMPLATE, aws_files
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
@@ -112,10 +112,10 @@ def test_what_holds_data_is_known_without_the_spec_as_well(name: str) -> None:
 def test_the_spec_in_the_stack_is_read_again(name: str) -> None:
     """With all defaults in it: by what is deployed, `status`, `down` and refusals of `up` go."""
     template: dict[str, Any] = {}
-    deployed_spec.keep(template, read(name))
-    again = deployed_spec.deployed_spec(json.loads(json.dumps(template)))
+    changes.keep(template, read(name))
+    again = changes.deployed_spec(json.loads(json.dumps(template)))
     assert again is not None
-    assert deployed_spec.values(again) == deployed_spec.values(read(name))
+    assert changes.values(again) == changes.values(read(name))
 
 
 @pytest.mark.parametrize("name", MATRIX)

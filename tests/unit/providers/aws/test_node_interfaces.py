@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws import node_interfaces
-from gridwright.providers.aws.deployment import deployment
+from gridwright.providers.aws import launching
+from gridwright.providers.aws.changes import deployment
 from gridwright.providers.aws.files import aws_files
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.stacks import parsed
@@ -23,8 +23,8 @@ FSX = (Path(__file__).parents[4] / "examples" / "aws-fsx.yaml").read_text()
 @pytest.fixture(autouse=True)
 def small_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks with less room, so that few nodes are many."""
-    monkeypatch.setattr(node_interfaces, "MOST_IN_GRID_STACK", 4)
-    monkeypatch.setattr(node_interfaces, "MOST_IN_NESTED_STACK", 3)
+    monkeypatch.setattr(launching, "MOST_IN_GRID_STACK", 4)
+    monkeypatch.setattr(launching, "MOST_IN_NESTED_STACK", 3)
 
 
 def grid(count: int) -> GridSpec:

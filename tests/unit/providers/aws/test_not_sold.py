@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.providers.aws.deployment import deployment
+from gridwright.providers.aws.changes import deployment
 from gridwright.providers.aws.files import aws_files
 from gridwright.spec import parse_spec
 

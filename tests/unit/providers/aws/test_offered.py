@@ -12,7 +12,7 @@ from gridwright.catalog import Catalog, load_catalog
 from gridwright.catalog.efa import efa_types
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.model.grid import check_against_catalogue
-from gridwright.providers.aws.offered import is_elsewhere
+from gridwright.providers.aws.rules import is_elsewhere
 from gridwright.spec.model import GridSpec
 
 CATALOG = load_catalog()

@@ -9,10 +9,9 @@ from typing import Any, cast
 import pytest
 
 from gridwright.catalog import load_catalog
-from gridwright.providers.aws.deployment import deployment
+from gridwright.providers.aws.changes import deployment
+from gridwright.providers.aws.images import GridImage, chosen_images, image_findings, named_images
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.pinned_images import GridImage, chosen_images, named_images
-from gridwright.providers.aws.preflight.images import image_findings
 from gridwright.providers.aws.session import Cloud
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.aws.data_repository.linked import (
-    LONGEST_TURN_S,
-    LONGEST_WAIT_S,
     Task,
     Tasks,
     failures_of,
@@ -27,6 +25,7 @@ from gridwright.providers.aws.data_repository.requests import (
     release_request,
 )
 from gridwright.providers.aws.session import Cloud
+from gridwright.providers.linked_repository import LONGEST_TURN_S, LONGEST_WAIT_S
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.repository import DirectoryLink
 from gridwright.spec.schedule import Schedule

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.root_squash import settle_root_squash
 from gridwright.providers.aws.session import Cloud
+from gridwright.providers.aws.up import settle_root_squash
 from tests.unit.providers.aws.storage_specs import FSX, lustre, spec
 
 KEPT = [f"{aws_layout(spec()).addresses[each]}@tcp" for each in ("login1", "controller")]

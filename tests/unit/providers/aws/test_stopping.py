@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.aws.bill import bill, stopped_bill
-from gridwright.providers.aws.cost_lines import total
+from gridwright.providers.aws.changes import bill, stopped_bill
+from gridwright.providers.aws.costs import total
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.stopping import emptied, refuse_lost_targets
-from gridwright.providers.aws.stopping_result import AwsStopped
+from gridwright.providers.aws.stopping import AwsStopped, emptied, refuse_lost_targets
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
 from tests.support.aws_grid import FSX, LUSTRE

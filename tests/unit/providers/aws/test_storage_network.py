@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridwright.providers.aws.network import Group
 from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.security_groups import Group
 from gridwright.spec.model import GridSpec
 from tests.support.examples import examples
 from tests.unit.providers.aws.storage_specs import (

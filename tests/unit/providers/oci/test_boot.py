@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.boot.bundle import bundle
-from gridwright.providers.boot.lean_source import lean
+from gridwright.providers.boot.bundle import bundle, lean
 from tests.support.boot_programs import boot_programs, sources
 from tests.support.oci_instance import INSTANCE, OciInstance
 

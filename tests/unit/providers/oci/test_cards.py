@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gridwright.providers.oci.cards.command import CardsError, cards_of, commands
-from gridwright.providers.oci.files import build_zipapp
+from gridwright.providers.oci.files import CARDS
 from tests.support.oci_instance import OciInstance
 
 FIRST = {"macAddr": "02:00:17:00:00:01", "privateIp": "10.30.64.16", "virtualRouterIp": "10.30.64.1",
@@ -32,7 +32,7 @@ def cloud() -> Iterator[OciInstance]:
 
 def run(directory: Path, cloud: OciInstance, before: str, after: str) -> subprocess.CompletedProcess[str]:
     """The program in a network of its own, with the metadata service in it; then `after`."""
-    (directory / "cards.pyz").write_bytes(build_zipapp())
+    (directory / "cards.pyz").write_bytes(CARDS.archive())
     config = {"schema": 1, "addresses": [SECOND["privateIp"]], "wait_seconds": 0}
     (directory / "cards.json").write_text(json.dumps(config))
     (directory / "vnics.json").write_text(json.dumps(cloud.cards))
@@ -41,10 +41,11 @@ def run(directory: Path, cloud: OciInstance, before: str, after: str) -> subproc
     (net / "address").write_text(str(SECOND["macAddr"]).upper() + "\n")
     script = (
         f"set -e; ip link set lo up; {before}\n"
-        f"{sys.executable} {directory}/server.py & server=$!\n"
-        f"while [ ! -e {directory}/ready ]; do :; done\n"
+        # Its output is no pipe of this test, which would wait for its end.
+        f"{sys.executable} {directory}/server.py >/dev/null 2>&1 & server=$!\n"
+        f"while [ ! -e {directory}/ready ]; do kill -0 $server; sleep 0.05; done\n"
         f"{sys.executable} {directory}/cards.pyz --config {directory}/cards.json --sysfs {directory}/sys\n"
-        f"{after}\nkill $server\n"
+        f"{after}\nkill -9 $server\n"
     )
     (directory / "server.py").write_text(SERVER.format(directory=directory))
     environment = {**os.environ, "OCI_METADATA_BASE_URL": "http://127.0.0.1:8169/opc/v2"}
@@ -88,7 +89,7 @@ def test_what_comes_in_by_the_second_card_goes_out_by_it(cloud: OciInstance, tmp
 
 
 def test_a_card_that_is_not_attached_is_named(cloud: OciInstance, tmp_path: Path) -> None:
-    (tmp_path / "cards.pyz").write_bytes(build_zipapp())
+    (tmp_path / "cards.pyz").write_bytes(CARDS.archive())
     config = {"schema": 1, "addresses": ["10.30.128.17"], "wait_seconds": 0}
     (tmp_path / "cards.json").write_text(json.dumps(config))
     done = subprocess.run(

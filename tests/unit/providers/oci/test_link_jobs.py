@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
+from gridwright.providers.linked_repository import LONGEST_TURN_S, LONGEST_WAIT_S
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.object_links.linked import (
     EXPORT,
     IMPORT,
     LONGEST_STILL_S,
-    LONGEST_TURN_S,
-    LONGEST_WAIT_S,
     LinkJobs,
     work_request_errors,
 )
@@ -129,9 +128,9 @@ def test_an_interrupt_stops_the_job_and_no_other(cloud: OciDouble) -> None:
     # One that ended meanwhile is left alone: its link may have the next one by now.
     before = len([each for each in cloud.asked if "/actions/stop" in each])
     cloud.lustre.held = False
-    done = mine._look(mine.link_id, job.id)
+    done = mine._job(mine.link_id, job.id)
     assert done.state == "CANCELED"
-    mine._stop(EXPORT, done)
+    mine._cancel(EXPORT, done)
     assert len([each for each in cloud.asked if "/actions/stop" in each]) == before
 
 
@@ -155,7 +154,7 @@ def test_an_interrupt_before_the_answer_stops_the_job_that_begins(
     assert "stopped; files that were done stay" in said[-1]
     # While another link's job is waited for, nothing of this one is stopped.
     monkeypatch.setattr(OciCloud, "call", call)
-    assert mine._look(mine.link_id, next(mine.all()).id).state == "CANCELED"
+    assert mine._job(mine.link_id, next(mine.all()).id).state == "CANCELED"
     mine._start(EXPORT)
     waiting = jobs(cloud, [], said, link=2)
 

@@ -23,9 +23,8 @@ from typing import Any
 import pytest
 
 from gridwright.providers.oci.files import COSTS, ROOT_FILE, oci_files
-from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.oci.names import GRID, STORAGE
-from gridwright.providers.oci.preflight.looking import made_kinds, made_needs
+from gridwright.providers.oci.layout import GRID, STORAGE, oci_layout
+from gridwright.providers.oci.preflight import made_kinds, made_needs
 from gridwright.spec import all_findings, parse_spec
 from gridwright.spec.model import GridSpec
 from tests.support.oci_matrix import FIELDS, can_be, matrix, rows
@@ -159,10 +158,6 @@ def test_another_process_renders_the_same_bytes(pytestconfig: pytest.Config) -> 
     assert json.loads(done.stdout) == {name: digest(name) for name in some}
 
 
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps({name: digest(name) for name in sys.argv[1:]}))
-
-
 def test_what_is_looked_at_before_is_what_roots_make() -> None:
     """Numbers of `up --check` are those of the roots; groups of machines are listed once, however many."""
     kinds = made_kinds()
@@ -183,3 +178,7 @@ def test_what_is_looked_at_before_is_what_roots_make() -> None:
         client = getattr(importlib.import_module(f"oci.{kind.service}"), kind.client)
         assert hasattr(client, kind.operation)
         assert kind.source and date.fromisoformat(kind.date)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps({name: digest(name) for name in sys.argv[1:]}))

@@ -14,8 +14,8 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import OciRole, oci_layout
-from gridwright.providers.oci.planned_changes import is_of
 from gridwright.providers.oci.provider import oci_findings
+from gridwright.providers.oci.up import is_of
 from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec

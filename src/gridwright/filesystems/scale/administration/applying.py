@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gridwright.filesystems.scale.administration.buckets import filesets_of
+from gridwright.filesystems.scale.administration.desired import DesiredNfs, DesiredNsd
 from gridwright.filesystems.scale.administration.disks import lost_paths, refused_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import NodeNames
@@ -27,7 +28,6 @@ from gridwright.filesystems.scale.administration.placement import (
     disks_of,
 )
 from gridwright.filesystems.scale.administration.remotes import KnownRemotes, known_remotes
-from gridwright.filesystems.scale.administration.wanted import WantedNfs, WantedNsd
 from gridwright.filesystems.scale.administration.y_format import records
 
 LOOK_S = 120.0
@@ -109,7 +109,7 @@ class Administration:
                 return
             self._pause(ANSWER_PAUSE_S)
 
-    def refused_disks(self, nsds: Sequence[WantedNsd]) -> tuple[str, ...]:
+    def refused_disks(self, nsds: Sequence[DesiredNsd]) -> tuple[str, ...]:
         """Disks that are to be made NSDs, and hold something. Raises ScaleError where some are not there."""
         return tuple(refused_disks(nsds, lambda node, command: self._run([*_SSH, node, command], LOOK_S)))
 
@@ -153,11 +153,11 @@ class Administration:
         """Those of a file system. Raises ScaleError."""
         return filesets_of(self._ask("mmlsfileset", device, "-Y") or "")
 
-    def nfs(self, wanted: WantedNfs, observed: ObservedCluster) -> ObservedNfs:
+    def nfs(self, desired: DesiredNfs, observed: ObservedCluster) -> ObservedNfs:
         """What there is of CES, and of the exports that are wanted. Raises ScaleError."""
         root = observed.settings.get(("cesSharedRoot", ""), "")
         try:
-            return observe_nfs(self._ask, root, observed.nodes, [each.path for each in wanted.exports])
+            return observe_nfs(self._ask, root, observed.nodes, [export.path for export in desired.exports])
         except KeyError as column:
             raise ScaleError(f"a command of CES printed no column {column} with -Y") from None
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from gridwright.filesystems.scale.administration.desired import DesiredBucket, ScaleCluster
 from gridwright.filesystems.scale.administration.order import ScaleCommand, mm
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedBucket
 from gridwright.filesystems.scale.administration.y_format import records
 
 GATEWAYS = 2
@@ -45,13 +45,13 @@ def bucket_commands(cluster: ScaleCluster, there: Collection[str]) -> Iterator[S
         )
 
 
-def _endpoint(bucket: WantedBucket) -> str:
+def _endpoint(bucket: DesiredBucket) -> str:
     """`https://REGION@HOST:PORT`, as mmafmcosconfig takes it."""
     scheme, _, host = bucket.endpoint.partition("://")
     return f"{scheme}://{bucket.region}@{host}" if bucket.region else bucket.endpoint
 
 
-def _server(bucket: WantedBucket) -> str:
+def _server(bucket: DesiredBucket) -> str:
     """`REGION@HOST`, as mmafmcoskeys takes it: a port is no part of it."""
     host = bucket.endpoint.partition("://")[2].partition(":")[0]
     return f"{bucket.region}@{host}" if bucket.region else host

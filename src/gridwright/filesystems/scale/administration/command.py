@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gridwright.filesystems.scale.administration.applying import Administration
 from gridwright.filesystems.scale.administration.buckets import bucket_commands
+from gridwright.filesystems.scale.administration.desired import DesiredNfs, ScaleCluster
 from gridwright.filesystems.scale.administration.difference import Difference, difference
 from gridwright.filesystems.scale.administration.disks import new_disks
 from gridwright.filesystems.scale.administration.failure import ScaleError
@@ -24,9 +25,8 @@ from gridwright.filesystems.scale.administration.restarting import (
     outdated,
     restart,
     restart_commands,
-    told,
+    restart_notes,
 )
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNfs
 
 WRONG, FAILED = 2, 3
 ROUNDS = 3
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done: list[ScaleCommand] = []
     found = Difference(())
     try:
-        wanted = read_cluster(given.cluster)
+        desired = read_cluster(given.cluster)
         # Who may read a file may lock it.
         with os.fdopen(
             os.open(given.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -63,9 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             administration = Administration(given.bin)
             if not given.check:
-                administration.wait_until_answering([each.name for each in wanted.nodes], given.wait)
+                administration.wait_until_answering([node.name for node in desired.nodes], given.wait)
             may = {"may_stop": given.may_stop, "may_restart": given.may_restart}
-            found = run(wanted, administration, done, check=given.check, **may)
+            found = run(desired, administration, done, check=given.check, **may)
         error, status = "; ".join(found.refusals), WRONG if found.refusals else 0
     except BlockingIOError:
         error, status = "another one is at work on this cluster", FAILED
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(
-    wanted: ScaleCluster,
+    desired: ScaleCluster,
     administration: Administration,
     done: list[ScaleCommand],
     *,
@@ -90,30 +90,32 @@ def run(
 
     Raises ScaleError, also where something differs when all is done.
     """
-    found, observed = _brought(wanted, administration, done, may_stop=may_stop, check=check)
+    found, observed = _brought(desired, administration, done, may_stop=may_stop, check=check)
     if found.refusals or not observed.name:
         return found
-    if wanted.nsds:
+    if desired.nsds:
         found = replace(found, notes=(*found.notes, *administration.lost_paths()))
-    if wanted.buckets and wanted.buckets[0].filesystem in observed.filesystems:
-        found = _with_buckets(wanted, administration, done, found, check=check)
-    if wanted.nfs and _has_root(wanted, observed):
-        found = _with_nfs(wanted.nfs, administration, done, found, check=check)
-        state = administration.nfs_state(wanted.filesystems[0].name, is_settled=not found.commands)
+    if desired.buckets and desired.buckets[0].filesystem in observed.filesystems:
+        found = _with_buckets(desired, administration, done, found, check=check)
+    if desired.nfs and _has_root(desired, observed):
+        found = _with_nfs(desired.nfs, administration, done, found, check=check)
+        state = administration.nfs_state(desired.filesystems[0].name, is_settled=not found.commands)
         found = replace(found, notes=(*found.notes, *state))
-    if any(each.key for each in wanted.remotes):
-        found = _with_remotes(wanted, administration, done, found, observed, check=check)
-    old = outdated(wanted, observed, administration)
+    if any(remote.key for remote in desired.remotes):
+        found = _with_remotes(desired, administration, done, found, observed, check=check)
+    old = outdated(desired, observed, administration)
     if not may_restart:
-        return replace(found, notes=(*found.notes, *told(old)))
-    again = [each for name in old for each in restart_commands(name, observed.filesystems)]
+        return replace(found, notes=(*found.notes, *restart_notes(old)))
+    again = [
+        restart_command for name in old for restart_command in restart_commands(name, observed.filesystems)
+    ]
     if not check:
-        restart(wanted, administration, done, tuple(old))
+        restart(desired, administration, done, tuple(old))
     return replace(found, commands=(*found.commands, *again))
 
 
 def _brought(
-    wanted: ScaleCluster,
+    desired: ScaleCluster,
     administration: Administration,
     done: list[ScaleCommand],
     *,
@@ -121,8 +123,8 @@ def _brought(
     check: bool,
 ) -> tuple[Difference, ObservedCluster]:
     """The same without what daemons have since their start, and the cluster as it then is."""
-    nodes = [each.name for each in wanted.nodes]
-    found, observed = _checked(wanted, administration, nodes, may_stop=may_stop)
+    nodes = [node.name for node in desired.nodes]
+    found, observed = _checked(desired, administration, nodes, may_stop=may_stop)
     if check or found.refusals:
         return found, observed
     planned, left = found.commands, found
@@ -135,14 +137,14 @@ def _brought(
         if not left.commands:
             return replace(found, commands=planned, refusals=left.refusals), observed
         # What is there now may want more: a node whose configuration came back sees the whole cluster.
-        left, observed = _checked(wanted, administration, nodes, may_stop=False)
+        left, observed = _checked(desired, administration, nodes, may_stop=False)
         planned += left.commands
     words = ", ".join(" ".join(each.argv[:3]) for each in left.commands[:5])
     raise ScaleError(f"all was done, and the cluster is not as it should be yet: {words}")
 
 
 def _with_buckets(
-    wanted: ScaleCluster,
+    desired: ScaleCluster,
     administration: Administration,
     done: list[ScaleCommand],
     found: Difference,
@@ -150,20 +152,20 @@ def _with_buckets(
     check: bool,
 ) -> Difference:
     """Directories that are caches of buckets, where they are not there."""
-    planned = tuple(bucket_commands(wanted, administration.filesets(wanted.buckets[0].filesystem)))
+    planned = tuple(bucket_commands(desired, administration.filesets(desired.buckets[0].filesystem)))
     for command in planned if not check else ():
         administration.carry_out(command)
         done.append(command)
     return replace(found, commands=(*found.commands, *planned))
 
 
-def _has_root(wanted: ScaleCluster, observed: ObservedCluster) -> bool:
+def _has_root(desired: ScaleCluster, observed: ObservedCluster) -> bool:
     """Whether some node has the file system in which protocol servers share what they know."""
-    return any(observed.mounted.get(each.name) for each in wanted.filesystems)
+    return any(observed.mounted.get(filesystem.name) for filesystem in desired.filesystems)
 
 
 def _with_nfs(
-    wanted: WantedNfs,
+    desired: DesiredNfs,
     administration: Administration,
     done: list[ScaleCommand],
     found: Difference,
@@ -173,25 +175,25 @@ def _with_nfs(
     """NFS by CES; a look comes before each round, as exports are kept while the service is off."""
     for _ in range(ROUNDS):
         # Anew: a setting of CES may have come in the round before.
-        observed = administration.observe(wanted.servers)
-        there = administration.nfs(wanted, observed)
-        planned = tuple(nfs_commands(wanted, there, observed.active, administration.is_directory))
+        observed = administration.observe(desired.servers)
+        there = administration.nfs(desired, observed)
+        planned = tuple(nfs_commands(desired, there, observed.active, administration.is_directory))
         found = replace(found, commands=(*found.commands, *planned))
         if check or not planned:
             break
         if not there.root:
-            administration.make_directory(wanted.root)
+            administration.make_directory(desired.root)
         for command in planned:
             administration.carry_out(command)
             done.append(command)
     else:
         raise ScaleError(f"all was done, and NFS is not as it should be yet: {planned[0].why}")
-    told = nfs_notes(wanted, there, administration.is_directory)
+    told = nfs_notes(desired, there, administration.is_directory)
     return replace(found, notes=(*found.notes, *told))
 
 
 def _with_remotes(
-    wanted: ScaleCluster,
+    desired: ScaleCluster,
     administration: Administration,
     done: list[ScaleCommand],
     found: Difference,
@@ -200,22 +202,24 @@ def _with_remotes(
     check: bool,
 ) -> Difference:
     """What differs of file systems of other clusters, carried out; a mount that they refuse is told."""
-    planned = list(definitions(wanted, administration.remotes()))
+    planned = list(definitions(desired, administration.remotes()))
     notes: list[str] = []
     for command in planned if not check else ():
         administration.carry_out(command)
         done.append(command)
-    for each in wanted.remotes if not check else ():
-        nodes = [node.name for node in wanted.nodes]
+    for remote in desired.remotes if not check else ():
+        nodes = [node.name for node in desired.nodes]
         mount = (
-            mount_command(each, observed, administration.mounted(each.device, nodes)) if each.key else None
+            mount_command(remote, observed, administration.mounted(remote.device, nodes))
+            if remote.key
+            else None
         )
         if mount is None:
             continue
         try:
             administration.carry_out(mount)
         except ScaleError as refused:
-            notes.append(not_let_in(wanted, each, str(refused)))
+            notes.append(not_let_in(desired, remote, str(refused)))
         else:
             planned.append(mount)
             done.append(mount)
@@ -223,18 +227,18 @@ def _with_remotes(
 
 
 def _checked(
-    wanted: ScaleCluster, administration: Administration, nodes: Sequence[str], *, may_stop: bool
+    desired: ScaleCluster, administration: Administration, nodes: Sequence[str], *, may_stop: bool
 ) -> tuple[Difference, ObservedCluster]:
     """What differs; refused as a whole where a disk would be written over that holds something."""
     observed = administration.observe(nodes)
     placed = None
-    ruled = [each.name for each in wanted.filesystems if each.rules]
+    ruled = [filesystem.name for filesystem in desired.filesystems if filesystem.rules]
     if ruled and observed.active:
         placed = administration.placement([name for name in ruled if name in observed.filesystems])
-    found = difference(wanted, observed, placed, may_stop=may_stop)
-    if not any(each.name == "mmcrnsd" for each in found.commands):
+    found = difference(desired, observed, placed, may_stop=may_stop)
+    if not any(command.name == "mmcrnsd" for command in found.commands):
         return found, observed
-    refusals = administration.refused_disks(new_disks(wanted, observed))
+    refusals = administration.refused_disks(new_disks(desired, observed))
     return (replace(found, commands=(), refusals=refusals) if refusals else found), observed
 
 
@@ -249,7 +253,7 @@ def read_cluster(path: Path) -> ScaleCluster:
 def _document(found: Difference, done: Sequence[ScaleCommand], error: str) -> dict[str, object]:
     return {
         "changed": bool(done),
-        "planned": [{"command": list(each.argv), "why": each.why} for each in found.commands],
+        "planned": [{"command": list(command.argv), "why": command.why} for command in found.commands],
         "done": len(done),
         "notes": list(found.notes),
         "error": error,

@@ -9,11 +9,11 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from gridwright.filesystems.scale.administration.desired import DesiredNsd, ScaleCluster
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import short
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.reach import reachable
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedNsd
 from gridwright.filesystems.scale.administration.y_format import records
 
 OnNode = Callable[[str, str], "tuple[int, str, str]"]
@@ -21,12 +21,12 @@ OnNode = Callable[[str, str], "tuple[int, str, str]"]
 _AT_A_TIME = 16
 
 
-def new_disks(wanted: ScaleCluster, observed: ObservedCluster) -> tuple[WantedNsd, ...]:
+def new_disks(desired: ScaleCluster, observed: ObservedCluster) -> tuple[DesiredNsd, ...]:
     """Those that would be made NSDs now."""
-    return tuple(each for each in reachable(wanted, observed).nsds if each.name not in observed.nsds)
+    return tuple(nsd for nsd in reachable(desired, observed).nsds if nsd.name not in observed.nsds)
 
 
-def refused_disks(nsds: Sequence[WantedNsd], on_node: OnNode) -> Iterator[str]:
+def refused_disks(nsds: Sequence[DesiredNsd], on_node: OnNode) -> Iterator[str]:
     """Disks that hold something, each with what it is.
 
     Raises ScaleError with the disks that are not there on a server of theirs: it may be that they come yet.
@@ -50,7 +50,7 @@ def refused_disks(nsds: Sequence[WantedNsd], on_node: OnNode) -> Iterator[str]:
             )
 
 
-def _look(nsd: WantedNsd, server: str, on_node: OnNode) -> tuple[int, str, str]:
+def _look(nsd: DesiredNsd, server: str, on_node: OnNode) -> tuple[int, str, str]:
     status, printed, error = on_node(server, f"wipefs --parsable {shlex.quote(nsd.device)}")
     return status, printed, error.strip()[-200:]
 

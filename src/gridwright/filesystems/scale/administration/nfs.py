@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gridwright.filesystems.scale.administration.desired import DesiredExport, DesiredNfs
 from gridwright.filesystems.scale.administration.naming import NodeNames
 from gridwright.filesystems.scale.administration.nfs_state import servers_of
 from gridwright.filesystems.scale.administration.observed import Ask
 from gridwright.filesystems.scale.administration.order import ScaleCommand, mm
-from gridwright.filesystems.scale.administration.wanted import WantedExport, WantedNfs
 from gridwright.filesystems.scale.administration.y_format import records
 
 Clients = Mapping[str, "tuple[str, str]"]
@@ -36,7 +36,7 @@ class ObservedNfs:
     is_enabled: bool = False
     addresses: frozenset[str] = frozenset()
     has_accounts: bool = False
-    """Whether somebody has said whence accounts of files are."""
+    """Whether the source of accounts for files is set."""
     exports: Mapping[str, Clients] = field(default_factory=dict)
     """Exports with their clients; those that nobody wants have none here."""
 
@@ -102,62 +102,66 @@ def exports_of(printed: str) -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def nfs_commands(
-    wanted: WantedNfs, there: ObservedNfs, active: Collection[str], is_directory: Callable[[str], bool]
+    desired: DesiredNfs, there: ObservedNfs, active: Collection[str], is_directory: Callable[[str], bool]
 ) -> Iterator[ScaleCommand]:
     """What differs. `active` are nodes whose daemon works; exports wait until NFS is enabled."""
-    servers = [each for each in wanted.servers if each in active]
+    servers = [server for server in desired.servers if server in active]
     if not there.root:
         # Later it changes only while Scale is down on all protocol servers (mmchconfig command).
-        yield mm("mmchconfig", f"cesSharedRoot={wanted.root}", why="what protocol servers share")
-    if new := [each for each in servers if each not in there.servers]:
+        yield mm("mmchconfig", f"cesSharedRoot={desired.root}", why="what protocol servers share")
+    if new := [server for server in servers if server not in there.servers]:
         yield mm("mmchnode", "--ces-enable", "-N", ",".join(new), why=f"{len(new)} servers export files")
     if not there.servers and not servers:
         return
     if not there.is_enabled:
         yield mm("mmces", "service", "enable", "NFS", why="serve NFS")
-    if missing := [each for each in wanted.addresses if each not in there.addresses]:
+    if missing := [address for address in desired.addresses if address not in there.addresses]:
         yield mm("mmces", "address", "add", "--ces-ip", ",".join(missing), why="addresses of NFS")
     if not there.is_enabled:
         return
     if not there.has_accounts:
         words = ("service", "create", "--data-access-method", "file", "--type", "userdefined")
         yield mm("mmuserauth", *words, why="accounts are those of the servers' own system")
-    for each in wanted.exports:
-        if each.path in there.exports:
-            yield from _changed(each, there.exports[each.path])
-        elif is_directory(each.path):
-            clients = ";".join(_client(each, client) for client in each.clients)
-            yield mm("mmnfs", "export", "add", each.path, "--client", clients, why=f"export {each.path}")
+    for export in desired.exports:
+        if export.path in there.exports:
+            yield from _changed(export, there.exports[export.path])
+        elif is_directory(export.path):
+            clients = ";".join(_client(export, client) for client in export.clients)
+            yield mm("mmnfs", "export", "add", export.path, "--client", clients, why=f"export {export.path}")
 
 
-def _changed(wanted: WantedExport, there: Clients) -> Iterator[ScaleCommand]:
-    lacking = [each for each in wanted.clients if each not in there]
+def _changed(desired: DesiredExport, there: Clients) -> Iterator[ScaleCommand]:
+    lacking = [client for client in desired.clients if client not in there]
     other = [
-        each for each in wanted.clients if each in there and there[each] != (wanted.access, wanted.squash)
+        client
+        for client in desired.clients
+        if client in there and there[client] != (desired.access, desired.squash)
     ]
     for option, clients in (("--nfsadd", lacking), ("--nfschange", other)):
         if clients:
-            said = ";".join(_client(wanted, each) for each in clients)
-            yield mm("mmnfs", "export", "change", wanted.path, option, said, why=f"clients of {wanted.path}")
+            said = ";".join(_client(desired, client) for client in clients)
+            yield mm(
+                "mmnfs", "export", "change", desired.path, option, said, why=f"clients of {desired.path}"
+            )
 
 
-def _client(export: WantedExport, client: str) -> str:
+def _client(export: DesiredExport, client: str) -> str:
     """As `--client` takes one: `10.2.0.0/16(Access_Type=RO,Squash=root_squash)`."""
     return f"{client}(Access_Type={_ACCESS[export.access]},Squash={_SQUASH[export.squash]})"
 
 
-def nfs_notes(wanted: WantedNfs, there: ObservedNfs, is_directory: Callable[[str], bool]) -> Iterator[str]:
+def nfs_notes(desired: DesiredNfs, there: ObservedNfs, is_directory: Callable[[str], bool]) -> Iterator[str]:
     """What is there and not wanted is told, and left; and what waits."""
-    if there.root and there.root != wanted.root:
+    if there.root and there.root != desired.root:
         yield (
-            f"cesSharedRoot is {there.root}, and not {wanted.root}: it changes by hand, while Scale is "
+            f"cesSharedRoot is {there.root}, and not {desired.root}: it changes by hand, while Scale is "
             "down on all protocol servers"
         )
-    for name in sorted(there.servers - set(wanted.servers)):
+    for name in sorted(there.servers - set(desired.servers)):
         yield f"{name} serves NFS and is not in nfs.servers: mmchnode --ces-disable -N {name} ends that"
-    for address in sorted(there.addresses - set(wanted.addresses)):
+    for address in sorted(there.addresses - set(desired.addresses)):
         yield f"{address} is not in nfs.addresses: mmces address remove --ces-ip {address} takes it away"
-    known = {each.path: each for each in wanted.exports}
+    known = {export.path: export for export in desired.exports}
     for path in sorted(there.exports.keys() - known.keys()):
         yield f"export {path} is not in the grid spec: mmnfs export remove {path} ends it"
     for path, each in known.items():

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gridwright.filesystems.scale.administration.desired import NFS_ACLS
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import short
 from gridwright.filesystems.scale.administration.observed import Ask
-from gridwright.filesystems.scale.administration.wanted import NFS_ACLS
 from gridwright.filesystems.scale.administration.y_format import records
 
 _WATCHED = ("CES", "NETWORK", "NFS")
@@ -47,7 +47,7 @@ def servers_of(printed: str) -> dict[str, str]:
 
 def acls_of(printed: str) -> str:
     """Which ACLs a file system has, out of `mmlsfs DEVICE -k -Y`: posix, nfs4 or all; empty for unknown."""
-    rows = [row for each in records(printed).values() for row in each]
+    rows = [row for record in records(printed).values() for row in record]
     return next((row.get("data", "") for row in rows if row.get("fieldName") == "ACLSemantics"), "").lower()
 
 

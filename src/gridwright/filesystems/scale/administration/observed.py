@@ -65,7 +65,7 @@ class ObservedCluster:
     @property
     def active(self) -> frozenset[str]:
         """Nodes whose daemon works."""
-        return frozenset(name for name, each in self.nodes.items() if each.state == "active")
+        return frozenset(name for name, node in self.nodes.items() if node.state == "active")
 
     @property
     def silent(self) -> frozenset[str]:
@@ -80,19 +80,19 @@ class ObservedCluster:
         ) & self.nodes.keys() - (self.silent)
 
 
-def observe(ask: Ask, wanted: Collection[str], probe: Probe) -> ObservedCluster:
-    """Ask the commands; `wanted` are the grid's names of the nodes. Raises ScaleError."""
-    named = NodeNames(wanted)
+def observe(ask: Ask, desired: Collection[str], probe: Probe) -> ObservedCluster:
+    """Ask the commands; `desired` are the grid's names of the nodes. Raises ScaleError."""
+    named = NodeNames(desired)
     listed = ask("mmlscluster", "-Y")
     if listed is None:
-        return ObservedCluster(elsewhere=probe(wanted))
+        return ObservedCluster(elsewhere=probe(desired))
     rows = records(listed)
     if not rows.get("clusterSummary"):
         raise ScaleError("mmlscluster -Y tells no cluster, and not that there is none")
     try:
         nsds = _nsds(ask, named)
         nodes = _nodes(rows.get("clusterNode", []), ask, named)
-        filesystems = tuple(dict.fromkeys(each.filesystem for each in nsds.values() if each.filesystem))
+        filesystems = tuple(dict.fromkeys(nsd.filesystem for nsd in nsds.values() if nsd.filesystem))
         return ObservedCluster(
             name=rows["clusterSummary"][0]["clusterName"],
             nodes=nodes,
@@ -100,11 +100,11 @@ def observe(ask: Ask, wanted: Collection[str], probe: Probe) -> ObservedCluster:
             nsds=nsds,
             settings=_settings(ask),
             filesystems={
-                name: tuple(disk for disk, each in nsds.items() if each.filesystem == name)
+                name: tuple(disk for disk, nsd in nsds.items() if nsd.filesystem == name)
                 for name in filesystems
             },
             mounted={name: _mounted(ask, name, named) for name in filesystems},
-            elsewhere=probe([name for name in wanted if _is_out_of_sight(nodes.get(name))]),
+            elsewhere=probe([name for name in desired if _is_out_of_sight(nodes.get(name))]),
         )
     except KeyError as column:
         raise ScaleError(f"a command of Spectrum Scale printed no column {column} with -Y") from None
@@ -120,8 +120,8 @@ def _nodes(rows: list[dict[str, str]], ask: Ask, named: NodeNames) -> dict[str, 
         named(each["nodeName"]): each["designatedLicense"] for each in _only(ask("mmlslicense", "-L", "-Y"))
     }
     found = {}
-    for each in rows:
-        name, designation = named(each["adminNodeName"]), each["designation"].lower()
+    for row in rows:
+        name, designation = named(row["adminNodeName"]), row["designation"].lower()
         found[name] = ObservedNode(
             is_quorum=designation.startswith("quorum"),
             is_manager="manager" in designation,
@@ -169,7 +169,7 @@ def _settings(ask: Ask) -> dict[tuple[str, str], str]:
 
 def _mounted(ask: Ask, filesystem: str, named: NodeNames) -> frozenset[str]:
     rows = _only(ask("mmlsmount", filesystem, "-L", "-Y"))
-    return frozenset(named(each["nodeName"]) for each in rows if each["nodeName"])
+    return frozenset(named(row["nodeName"]) for row in rows if row["nodeName"])
 
 
 def _only(printed: str | None) -> list[dict[str, str]]:

@@ -10,20 +10,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from gridwright.filesystems.scale.administration.desired import (
+    CALLBACK,
+    DesiredFileSystem,
+    DesiredNode,
+    DesiredNsd,
+    DesiredSetting,
+    ScaleCluster,
+)
 from gridwright.filesystems.scale.administration.policy import policy_text
 from gridwright.filesystems.scale.administration.stanzas import (
     disks_of,
     node_lines,
     nsd_stanzas,
     pool_stanzas,
-)
-from gridwright.filesystems.scale.administration.wanted import (
-    CALLBACK,
-    ScaleCluster,
-    WantedFileSystem,
-    WantedNode,
-    WantedNsd,
-    WantedSetting,
 )
 
 BIN = "/usr/lpp/mmfs/bin"
@@ -72,7 +72,7 @@ def _cluster(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
 def _licences(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
     """Before NSDs and the daemon, which want them."""
     for kind in ("server", "client"):
-        names = [each.name for each in cluster.nodes if each.licence == kind]
+        names = [node.name for node in cluster.nodes if node.licence == kind]
         if names:
             yield mm(
                 "mmchlicense",
@@ -86,7 +86,7 @@ def _nsds(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
         yield nsds_command(cluster.nsds)
 
 
-def nsds_command(nsds: Sequence[WantedNsd]) -> ScaleCommand:
+def nsds_command(nsds: Sequence[DesiredNsd]) -> ScaleCommand:
     """Make NSDs. A disk that has an NSD's ID is refused (-v yes, the default), and never written over."""
     return mm(
         *("mmcrnsd", "-F", STANZAS, "-v", "yes"),
@@ -96,7 +96,7 @@ def nsds_command(nsds: Sequence[WantedNsd]) -> ScaleCommand:
     )
 
 
-def add_nodes(nodes: Sequence[WantedNode]) -> ScaleCommand:
+def add_nodes(nodes: Sequence[DesiredNode]) -> ScaleCommand:
     """Take nodes into a cluster that is there."""
     return mm(
         *("mmaddnode", "-N", STANZAS),
@@ -116,24 +116,24 @@ def _configured(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
         )
     if cluster.servers:
         yield mm("mmstartup", "-N", ",".join(cluster.servers), why="start the servers")
-    clients = [each.name for each in cluster.nodes if not each.is_server]
+    clients = [node.name for node in cluster.nodes if not node.is_server]
     if clients:
         yield mm("mmstartup", "-N", ",".join(clients), why="start the clients")
 
 
-def change_settings(settings: tuple[WantedSetting, ...], node_class: str | None) -> ScaleCommand:
+def change_settings(settings: tuple[DesiredSetting, ...], node_class: str | None) -> ScaleCommand:
     """Set attributes of one class, or of all nodes."""
-    assigned = ",".join(f"{each.parameter}={each.value}" for each in settings)
+    assigned = ",".join(f"{setting.parameter}={setting.value}" for setting in settings)
     where = ("-N", node_class) if node_class else ()
     return mm("mmchconfig", assigned, *where, why=f"configure {node_class or 'all nodes'}")
 
 
 def _files(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
-    for each in cluster.filesystems:
-        yield make_filesystem(cluster, each)
+    for filesystem in cluster.filesystems:
+        yield make_filesystem(cluster, filesystem)
         # Before the first file is made.
-        if each.rules:
-            yield install_policy(each)
+        if filesystem.rules:
+            yield install_policy(filesystem)
     if any(each.migrates for each in cluster.filesystems):
         yield full_pool_callback()
     if cluster.filesystems:
@@ -148,26 +148,26 @@ def _files(cluster: ScaleCluster) -> Iterator[ScaleCommand]:
         )
 
 
-def make_filesystem(cluster: ScaleCluster, wanted: WantedFileSystem) -> ScaleCommand:
+def make_filesystem(cluster: ScaleCluster, desired: DesiredFileSystem) -> ScaleCommand:
     """Make one file system on its NSDs; the most copies are two, so that copies can be added later."""
-    disks = disks_of(cluster, wanted.name)
-    metadata = wanted.metadata_block_size
+    disks = disks_of(cluster, desired.name)
+    metadata = desired.metadata_block_size
     return mm(
         "mmcrfs",
-        *(wanted.name, "-F", STANZAS, "-B", str(wanted.block_size)),
-        *("-m", str(wanted.metadata_replicas), "-M", "2", "-r", str(wanted.data_replicas), "-R", "2"),
+        *(desired.name, "-F", STANZAS, "-B", str(desired.block_size)),
+        *("-m", str(desired.metadata_replicas), "-M", "2", "-r", str(desired.data_replicas), "-R", "2"),
         *(("--metadata-block-size", str(metadata)) if metadata else ()),
-        *(("-k", wanted.acls) if wanted.acls else ()),
-        *("-T", wanted.mount_point, "-A", "yes", "-v", "yes"),
-        why=f"make {wanted.name} on {len(wanted.nsds)} disks",
+        *(("-k", desired.acls) if desired.acls else ()),
+        *("-T", desired.mount_point, "-A", "yes", "-v", "yes"),
+        why=f"make {desired.name} on {len(desired.nsds)} disks",
         stanzas=pool_stanzas(disks) + nsd_stanzas(disks),
         limit_s=3600.0,
     )
 
 
-def add_disks(filesystem: str, new: Sequence[WantedNsd], pools: Collection[str]) -> ScaleCommand:
+def add_disks(filesystem: str, new: Sequence[DesiredNsd], pools: Collection[str]) -> ScaleCommand:
     """Add NSDs to a file system; those of a pool that is none of `pools` make it."""
-    made = pool_stanzas(each for each in new if each.pool not in pools)
+    made = pool_stanzas(nsd for nsd in new if nsd.pool not in pools)
     return mm(
         *("mmadddisk", filesystem, "-F", STANZAS, "-v", "yes"),
         why=f"add {len(new)} disks to {filesystem}",
@@ -176,12 +176,12 @@ def add_disks(filesystem: str, new: Sequence[WantedNsd], pools: Collection[str])
     )
 
 
-def install_policy(wanted: WantedFileSystem) -> ScaleCommand:
+def install_policy(desired: DesiredFileSystem) -> ScaleCommand:
     """Say where files go in its pools; mmchpolicy reads the rules before it takes them."""
     return mm(
-        *("mmchpolicy", wanted.name, STANZAS, "-I", "yes"),
-        why=f"say where files of {wanted.name} go",
-        stanzas=policy_text(wanted.rules),
+        *("mmchpolicy", desired.name, STANZAS, "-I", "yes"),
+        why=f"say where files of {desired.name} go",
+        stanzas=policy_text(desired.rules),
     )
 
 

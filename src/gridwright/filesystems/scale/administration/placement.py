@@ -9,19 +9,19 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from gridwright.filesystems.scale.administration.desired import (
+    CALLBACK,
+    DesiredFileSystem,
+    DesiredNsd,
+    ScaleCluster,
+    Usage,
+)
 from gridwright.filesystems.scale.administration.order import (
     ScaleCommand,
     full_pool_callback,
     install_policy,
 )
 from gridwright.filesystems.scale.administration.policy import PolicyDifference, pools_named, statements
-from gridwright.filesystems.scale.administration.wanted import (
-    CALLBACK,
-    ScaleCluster,
-    Usage,
-    WantedFileSystem,
-    WantedNsd,
-)
 from gridwright.filesystems.scale.administration.y_format import records
 
 _MOST_NAMED = 8
@@ -60,109 +60,111 @@ def disks_of(printed: str) -> dict[str, tuple[str, str]]:
 
 def callbacks_of(printed: str) -> dict[str, dict[str, str]]:
     """What `mmlscallback` prints: a name, then `word = value` on lines that are set in."""
-    found: dict[str, dict[str, str]] = {}
+    callbacks: dict[str, dict[str, str]] = {}
     values: dict[str, str] = {}
     for line in printed.splitlines():
         named = re.match(r"^\s+(\w+)\s*=\s*(.*?)\s*$", line)
         if named:
             values[named[1]] = named[2]
         elif re.match(r"^\S+\s*$", line):
-            values = found.setdefault(line.strip(), {})
-    return found
+            values = callbacks.setdefault(line.strip(), {})
+    return callbacks
 
 
 def has_callback(callbacks: Mapping[str, Mapping[str, str]]) -> bool:
     """Whether something runs the rules of migration when a pool is full, whoever registered it."""
     return any(
-        "lowdiskspace" in each.get("event", "").lower().split(",")
-        and each.get("command", "").endswith("/mmstartpolicy")
-        for each in callbacks.values()
+        "lowdiskspace" in callback.get("event", "").lower().split(",")
+        and callback.get("command", "").endswith("/mmstartpolicy")
+        for callback in callbacks.values()
     )
 
 
-def missing_pools(wanted: WantedFileSystem, known: ScaleCluster) -> frozenset[str]:
+def missing_pools(desired: DesiredFileSystem, known: ScaleCluster) -> frozenset[str]:
     """Pools that rules name, and that have no disk yet: some wait for a server."""
-    there = {each.pool for each in known.nsds if each.filesystem == wanted.name}
-    return pools_named(wanted.rules) - there
+    there = {nsd.pool for nsd in known.nsds if nsd.filesystem == desired.name}
+    return pools_named(desired.rules) - there
 
 
 def before_new_pools(
-    wanted: WantedFileSystem,
+    desired: DesiredFileSystem,
     pools: Collection[str],
-    new: Collection[WantedNsd],
+    new: Collection[DesiredNsd],
     placed: ObservedPlacement,
 ) -> Iterator[ScaleCommand]:
     """Rules of the `pools` that are there, before another one is made in a file system that has no rules.
 
     Scale would put new files in that one as soon as it is there (mmchpolicy command).
     """
-    installed = placed.policies.get(wanted.name)
-    if installed is None or statements(installed) or all(each.pool in pools for each in new):
+    installed = placed.policies.get(desired.name)
+    if installed is None or statements(installed) or all(nsd.pool in pools for nsd in new):
         return
-    rules = tuple(each for each in wanted.rules if pools_named((each,)) <= frozenset(pools))
-    if any("SET POOL" in each for each in rules):
-        yield install_policy(replace(wanted, rules=rules))
+    rules = tuple(rule for rule in desired.rules if pools_named((rule,)) <= frozenset(pools))
+    if any("SET POOL" in rule for rule in rules):
+        yield install_policy(replace(desired, rules=rules))
 
 
 def placement_commands(
-    wanted: WantedFileSystem, known: ScaleCluster, placed: ObservedPlacement, *, is_there: bool
+    desired: DesiredFileSystem, known: ScaleCluster, placed: ObservedPlacement, *, is_there: bool
 ) -> Iterator[ScaleCommand]:
     """The policy, where rules of the grid differ and nobody else has any, and what runs it at the event."""
-    if not wanted.rules or missing_pools(wanted, known):
+    if not desired.rules or missing_pools(desired, known):
         return
-    if is_there and wanted.name not in placed.policies:
+    if is_there and desired.name not in placed.policies:
         return
-    found = PolicyDifference(wanted.rules, placed.policies.get(wanted.name, ""))
-    if found.differs and not found.others:
-        yield install_policy(wanted)
+    difference = PolicyDifference(desired.rules, placed.policies.get(desired.name, ""))
+    if difference.differs and not difference.others:
+        yield install_policy(desired)
 
 
 def callback_commands(known: ScaleCluster, placed: ObservedPlacement) -> Iterator[ScaleCommand]:
     """What runs rules of migration, once for the cluster."""
-    wants = any(each.migrates for each in known.filesystems)
+    wants = any(filesystem.migrates for filesystem in known.filesystems)
     if wants and not has_callback(placed.callbacks) and CALLBACK not in placed.callbacks:
         yield full_pool_callback()
 
 
-def placement_notes(wanted: ScaleCluster, known: ScaleCluster, placed: ObservedPlacement) -> Iterator[str]:
+def placement_notes(desired: ScaleCluster, known: ScaleCluster, placed: ObservedPlacement) -> Iterator[str]:
     """What needs somebody's decision."""
-    for each in known.filesystems:
-        if each.rules and (missing := missing_pools(each, known)):
+    for filesystem in known.filesystems:
+        if filesystem.rules and (missing := missing_pools(filesystem, known)):
             names = ", ".join(sorted(missing))
-            yield f"rules of {each.name} wait: pool {names} that they name has no disk yet"
-        if each.name in placed.policies:
-            yield from _of_others(each, placed.policies[each.name])
+            yield f"rules of {filesystem.name} wait: pool {names} that they name has no disk yet"
+        if filesystem.name in placed.policies:
+            yield from _of_others(filesystem, placed.policies[filesystem.name])
     wants = any(each.migrates for each in known.filesystems)
     if wants and CALLBACK in placed.callbacks and not has_callback(placed.callbacks):
         yield (
             f"callback {CALLBACK} does something else than to run mmstartpolicy at lowDiskSpace, so that "
             f"full pools stay full: mmdelcallback {CALLBACK}, and run it again"
         )
-    yield from _moved(wanted.nsds, placed.disks)
+    yield from _moved(desired.nsds, placed.disks)
 
 
-def _of_others(wanted: WantedFileSystem, installed: str) -> Iterator[str]:
-    found = PolicyDifference(wanted.rules, installed)
-    if found.differs and found.others:
-        words = [f"add {each}" for each in found.lacking] + [f"remove {each}" for each in found.outdated]
+def _of_others(desired: DesiredFileSystem, installed: str) -> Iterator[str]:
+    difference = PolicyDifference(desired.rules, installed)
+    if difference.differs and difference.others:
+        words = [f"add {each}" for each in difference.lacking] + [
+            f"remove {each}" for each in difference.outdated
+        ]
         yield (
-            f"the policy of {wanted.name} has rules that others wrote, and is left as it is. By hand, in "
-            f"what mmlspolicy {wanted.name} -L prints, for mmchpolicy: {'; '.join(words)}"
+            f"the policy of {desired.name} has rules that others wrote, and is left as it is. By hand, in "
+            f"what mmlspolicy {desired.name} -L prints, for mmchpolicy: {'; '.join(words)}"
         )
 
 
-def _moved(nsds: tuple[WantedNsd, ...], disks: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+def _moved(nsds: tuple[DesiredNsd, ...], disks: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     """Disks keep pool and usage until somebody moves their data."""
     pools: dict[tuple[str, str], list[str]] = {}
     usages: dict[tuple[str, str, str], list[str]] = {}
-    for each in nsds:
-        pool, usage = disks.get(each.name, (each.pool, each.usage))
-        if each.usage == "descOnly" or usage == "descOnly":
+    for nsd in nsds:
+        pool, usage = disks.get(nsd.name, (nsd.pool, nsd.usage))
+        if nsd.usage == "descOnly" or usage == "descOnly":
             continue
-        if pool != each.pool:
-            pools.setdefault((pool, each.pool), []).append(each.name)
-        elif usage != each.usage:
-            usages.setdefault((each.filesystem, usage, each.usage), []).append(each.name)
+        if pool != nsd.pool:
+            pools.setdefault((pool, nsd.pool), []).append(nsd.name)
+        elif usage != nsd.usage:
+            usages.setdefault((nsd.filesystem, usage, nsd.usage), []).append(nsd.name)
     for (there, should), names in sorted(pools.items()):
         yield (
             f"{_listed(names)} in pool {there}, and the spec has pool {should}: a disk changes its pool when "

@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"/\*.*?\*/|'(?:[^']|'')*'|\s+|\w+|.", re.DOTALL)
 
 def policy_text(rules: Sequence[str]) -> str:
     """The file that mmchpolicy reads."""
-    return _HEAD + "".join(f"{each}\n" for each in rules)
+    return _HEAD + "".join(f"{rule}\n" for rule in rules)
 
 
 def statements(text: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def statements(text: str) -> tuple[str, ...]:
 
 def _single_spaced(statement: str) -> str:
     parts = re.split(r"('(?:[^']|'')*')", statement)
-    return "".join(each if each.startswith("'") else re.sub(r"\s+", " ", each) for each in parts).strip()
+    return "".join(part if part.startswith("'") else re.sub(r"\s+", " ", part) for part in parts).strip()
 
 
 def is_own(statement: str) -> bool:
@@ -57,15 +57,15 @@ def is_own(statement: str) -> bool:
 
 def pools_named(rules: Sequence[str]) -> frozenset[str]:
     """Pools that rules put files in, or take them from."""
-    return frozenset(name for each in rules for name in re.findall(r"POOL '([^']+)'", each))
+    return frozenset(name for rule in rules for name in re.findall(r"POOL '([^']+)'", rule))
 
 
 class PolicyDifference:
     """What an installed policy has otherwise than it should."""
 
-    def __init__(self, wanted: Sequence[str], installed: str) -> None:
+    def __init__(self, desired: Sequence[str], installed: str) -> None:
         """`installed` is what `mmlspolicy DEVICE -L` printed."""
-        there, should = statements(installed), statements(policy_text(wanted))
+        there, should = statements(installed), statements(policy_text(desired))
         own = tuple(each for each in there if is_own(each))
         self.others = tuple(each for each in there if not is_own(each))
         self.lacking = tuple(each for each in should if each not in own)

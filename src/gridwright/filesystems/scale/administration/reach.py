@@ -5,100 +5,102 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from gridwright.filesystems.scale.administration.desired import DesiredSetting, ScaleCluster
 from gridwright.filesystems.scale.administration.naming import same_value, short
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedSetting
 
 
-def reachable(wanted: ScaleCluster, observed: ObservedCluster) -> ScaleCluster:
+def reachable(desired: ScaleCluster, observed: ObservedCluster) -> ScaleCluster:
     """The part of a cluster whose nodes answer; disks that are to be made need all of their servers."""
     silent = observed.silent
     if not silent:
-        return wanted
+        return desired
     nsds = tuple(
-        each for each in wanted.nsds if each.name in observed.nsds or not silent.intersection(each.servers)
+        nsd for nsd in desired.nsds if nsd.name in observed.nsds or not silent.intersection(nsd.servers)
     )
-    names = {each.name for each in nsds}
+    names = {nsd.name for nsd in nsds}
     return replace(
-        wanted,
-        nodes=tuple(each for each in wanted.nodes if each.name not in silent),
+        desired,
+        nodes=tuple(node for node in desired.nodes if node.name not in silent),
         nsds=nsds,
         node_classes={
-            name: tuple(each for each in members if each in observed.nodes or each not in silent)
-            for name, members in wanted.node_classes.items()
+            name: tuple(member for member in members if member in observed.nodes or member not in silent)
+            for name, members in desired.node_classes.items()
         },
         filesystems=tuple(
-            replace(each, nsds=tuple(name for name in each.nsds if name in names))
-            for each in wanted.filesystems
+            replace(filesystem, nsds=tuple(name for name in filesystem.nsds if name in names))
+            for filesystem in desired.filesystems
         ),
     )
 
 
-def refused(wanted: ScaleCluster, observed: ObservedCluster) -> Iterator[str]:
+def refused(desired: ScaleCluster, observed: ObservedCluster) -> Iterator[str]:
     """Reasons to do nothing at all."""
-    if observed.name and short(observed.name) != short(wanted.name):
-        yield f"this node is in cluster {observed.name}, and not in {wanted.name}: it is left alone"
+    if observed.name and short(observed.name) != short(desired.name):
+        yield f"this node is in cluster {observed.name}, and not in {desired.name}: it is left alone"
     for name, cluster in observed.elsewhere.items():
-        if cluster and short(cluster) != short(wanted.name):
-            yield f"{name} is in cluster {cluster}, and not in {wanted.name}: it is left alone"
-    is_there = any(short(each) == short(wanted.name) for each in observed.elsewhere.values() if each)
+        if cluster and short(cluster) != short(desired.name):
+            yield f"{name} is in cluster {cluster}, and not in {desired.name}: it is left alone"
+    is_there = any(short(each) == short(desired.name) for each in observed.elsewhere.values() if each)
     if not observed.name and not is_there and observed.silent:
         names = ", ".join(sorted(observed.silent))
         yield (
             "a cluster is made of nodes that all answer, and ssh from here does not reach "
             f"{names}, or Spectrum Scale is not installed there"
         )
-    for each in wanted.filesystems:
-        for name in each.nsds:
+    for filesystem in desired.filesystems:
+        for name in filesystem.nsds:
             there = observed.nsds.get(name)
-            if there is not None and there.filesystem not in ("", each.name):
-                yield f"NSD {name} is a disk of file system {there.filesystem}, and not of {each.name}"
+            if there is not None and there.filesystem not in ("", filesystem.name):
+                yield f"NSD {name} is a disk of file system {there.filesystem}, and not of {filesystem.name}"
 
 
 def notes(
-    wanted: ScaleCluster, known: ScaleCluster, observed: ObservedCluster, blocked: Sequence[WantedSetting]
+    desired: ScaleCluster, known: ScaleCluster, observed: ObservedCluster, blocked: Sequence[DesiredSetting]
 ) -> Iterator[str]:
     """What needs somebody's decision."""
-    names = {each.name for each in wanted.nodes}
+    names = {node.name for node in desired.nodes}
     for name in sorted(observed.nodes.keys() - names):
         yield f"node {name} is in the cluster and not in the grid spec: mmdelnode -N {name} removes it"
-    for name in sorted(observed.nsds.keys() - {each.name for each in wanted.nsds}):
+    for name in sorted(observed.nsds.keys() - {each.name for each in desired.nsds}):
         yield f"NSD {name} is not in the grid spec: its data stay until it is removed by hand"
     for name in sorted(observed.silent):
         yield f"node {name} does not answer: all that is its own waits until it is back"
-    for each in wanted.nsds:
-        if each not in known.nsds:
-            yield f"NSD {each.name} is not made yet: it needs {' and '.join(each.servers)}"
+    for nsd in desired.nsds:
+        if nsd not in known.nsds:
+            yield f"NSD {nsd.name} is not made yet: it needs {' and '.join(nsd.servers)}"
     if blocked:
-        changing = ", ".join(each.parameter for each in blocked)
+        changing = ", ".join(setting.parameter for setting in blocked)
         yield f"{changing} changes only while the daemon is down on every node: run it again with --may-stop"
-    yield from by_hand(wanted)
+    yield from by_hand(desired)
     yield from _from_next_start(known, observed, blocked)
 
 
-def by_hand(wanted: ScaleCluster) -> Iterator[str]:
+def by_hand(desired: ScaleCluster) -> Iterator[str]:
     """What only the administrators of two clusters can do together: each has to take the other's key."""
-    for each in wanted.remotes:
-        if each.key:
+    for remote in desired.remotes:
+        if remote.key:
             continue
-        name, contacts = each.filesystem, ",".join(each.contacts)
+        name, contacts = remote.filesystem, ",".join(remote.contacts)
         yield (
-            f"file system {name} of cluster {each.cluster} is mounted by hand: exchange keys with its "
-            f"administrators (mmauth), then mmremotecluster add {each.cluster} -n {contacts} "
-            f"and mmremotefs add {name} -f {name} -C {each.cluster} -T {each.mount_point}"
+            f"file system {name} of cluster {remote.cluster} is mounted by hand: exchange keys with its "
+            f"administrators (mmauth), then mmremotecluster add {remote.cluster} -n {contacts} "
+            f"and mmremotefs add {name} -f {name} -C {remote.cluster} -T {remote.mount_point}"
         )
 
 
 def _from_next_start(
-    known: ScaleCluster, observed: ObservedCluster, blocked: Sequence[WantedSetting]
+    known: ScaleCluster, observed: ObservedCluster, blocked: Sequence[DesiredSetting]
 ) -> Iterator[str]:
     """Attributes hold from the next start of the daemon on (mmchconfig command, without -i)."""
     changed = [
-        each.parameter
-        for each in known.settings
-        if each not in blocked
-        and not each.needs_down
-        and not same_value(observed.settings.get((each.parameter, each.node_class or ""), ""), each.value)
+        setting.parameter
+        for setting in known.settings
+        if setting not in blocked
+        and not setting.needs_down
+        and not same_value(
+            observed.settings.get((setting.parameter, setting.node_class or ""), ""), setting.value
+        )
     ]
     if changed and observed.active:
         yield (

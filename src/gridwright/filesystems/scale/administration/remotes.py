@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gridwright.filesystems.scale.administration.desired import DesiredRemote, ScaleCluster
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import STANZAS, ScaleCommand, mm
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster, WantedRemote
 
 
 @dataclass(frozen=True)
@@ -35,33 +35,34 @@ def known_remotes(clusters: str, filesystems: str) -> KnownRemotes:
     )
 
 
-def definitions(wanted: ScaleCluster, known: KnownRemotes) -> Iterator[ScaleCommand]:
+def definitions(desired: ScaleCluster, known: KnownRemotes) -> Iterator[ScaleCommand]:
     """What makes them known. Raises ScaleError for a name that is another file system's."""
-    for each in wanted.remotes:
-        if not each.key:
+    for remote in desired.remotes:
+        if not remote.key:
             continue
-        if each.cluster not in known.clusters:
+        if remote.cluster not in known.clusters:
             yield mm(
-                *("mmremotecluster", "add", each.cluster, "-n", ",".join(each.contacts), "-k", STANZAS),
-                why=f"know cluster {each.cluster} by its public key",
-                stanzas=each.key if each.key.endswith("\n") else f"{each.key}\n",
+                *("mmremotecluster", "add", remote.cluster, "-n", ",".join(remote.contacts), "-k", STANZAS),
+                why=f"know cluster {remote.cluster} by its public key",
+                stanzas=remote.key if remote.key.endswith("\n") else f"{remote.key}\n",
             )
-        there = known.filesystems.get(each.device)
+        there = known.filesystems.get(remote.device)
         if there is None:
             yield mm(
-                *("mmremotefs", "add", each.device, "-f", each.filesystem, "-C", each.cluster),
-                *("-T", each.mount_point, "-A", "yes"),
-                why=f"know its file system {each.filesystem} as {each.device}",
+                *("mmremotefs", "add", remote.device, "-f", remote.filesystem, "-C", remote.cluster),
+                *("-T", remote.mount_point, "-A", "yes"),
+                why=f"know its file system {remote.filesystem} as {remote.device}",
             )
-        elif there[:2] != (each.filesystem, each.cluster):
+        elif there[:2] != (remote.filesystem, remote.cluster):
             raise ScaleError(
-                f"{each.device} is file system {there[0]} of cluster {there[1]} here, and not "
-                f"{each.filesystem} of {each.cluster}: remove it with mmremotefs delete, or name it otherwise"
+                f"{remote.device} is file system {there[0]} of cluster {there[1]} here, and not "
+                f"{remote.filesystem} of {remote.cluster}: remove it with mmremotefs delete, or "
+                "name it otherwise"
             )
 
 
 def mount_command(
-    remote: WantedRemote, observed: ObservedCluster, mounted: frozenset[str]
+    remote: DesiredRemote, observed: ObservedCluster, mounted: frozenset[str]
 ) -> ScaleCommand | None:
     """What mounts it on all nodes that work and have not; None where there is none."""
     lacking = sorted(observed.active - mounted)
@@ -74,11 +75,11 @@ def mount_command(
     )
 
 
-def not_let_in(wanted: ScaleCluster, remote: WantedRemote, said: str) -> str:
+def not_let_in(desired: ScaleCluster, remote: DesiredRemote, said: str) -> str:
     """What its administrators have to do."""
     return (
         f"file system {remote.filesystem} of cluster {remote.cluster} is not mounted ({said}): where this "
         "cluster was not let in yet, give /var/mmfs/ssh/id_rsa.pub of a node to its administrators, for "
-        f"mmauth add {wanted.name} -k FILE and mmauth grant {wanted.name} -f {remote.filesystem} there "
+        f"mmauth add {desired.name} -k FILE and mmauth grant {desired.name} -f {remote.filesystem} there "
         "(cluster names as mmlscluster shows them)"
     )

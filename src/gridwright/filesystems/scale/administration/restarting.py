@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gridwright.filesystems.scale.administration.applying import Administration
+from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import same_value
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import ScaleCommand, mm
-from gridwright.filesystems.scale.administration.wanted import ScaleCluster
 
 AT_START = ("pagepool", "maxFilesToCache", "maxMBpS", "workerThreads", "numaMemoryInterleave")
 """Settings that are held against those of daemons; a name that a daemon does not tell is passed over."""
@@ -28,23 +28,23 @@ def running_values(printed: str) -> dict[str, str]:
     return dict(found)
 
 
-def outdated(wanted: ScaleCluster, observed: ObservedCluster, administration: Administration) -> Outdated:
+def outdated(desired: ScaleCluster, observed: ObservedCluster, administration: Administration) -> Outdated:
     """Servers that work, and whose daemons have other settings. What does not answer is passed over."""
-    asked = [name for name in wanted.servers if name in observed.active]
+    asked = [name for name in desired.servers if name in observed.active]
     return {
         name: lacking
         for name, printed in administration.configurations(asked).items()
-        if (lacking := tuple(_differing(wanted, name, running_values(printed))))
+        if (lacking := tuple(_differing(desired, name, running_values(printed))))
     }
 
 
-def _differing(wanted: ScaleCluster, server: str, running: Mapping[str, str]) -> Iterator[str]:
-    for each in wanted.settings:
-        concerned = each.node_class is None or server in wanted.node_classes.get(each.node_class, ())
-        if concerned and each.parameter in AT_START and each.parameter in running:
-            there = running[each.parameter]
-            if not same_value(there, each.value) and not _same_truth(there, each.value):
-                yield each.parameter
+def _differing(desired: ScaleCluster, server: str, running: Mapping[str, str]) -> Iterator[str]:
+    for setting in desired.settings:
+        concerned = setting.node_class is None or server in desired.node_classes.get(setting.node_class, ())
+        if concerned and setting.parameter in AT_START and setting.parameter in running:
+            there = running[setting.parameter]
+            if not same_value(there, setting.value) and not _same_truth(there, setting.value):
+                yield setting.parameter
 
 
 def _same_truth(one: str, other: str) -> bool:
@@ -62,23 +62,23 @@ def restart_commands(server: str, filesystems: Collection[str]) -> Iterator[Scal
 
 
 def restart(
-    wanted: ScaleCluster, administration: Administration, done: list[ScaleCommand], servers: Sequence[str]
+    desired: ScaleCluster, administration: Administration, done: list[ScaleCommand], servers: Sequence[str]
 ) -> None:
     """Start servers again, each when all others are as they should be. Raises ScaleError, with the rest left.
 
     A server that has the old value afterwards is the last one: the others would not take it, either.
     """
-    nodes = [each.name for each in wanted.nodes]
+    nodes = [node.name for node in desired.nodes]
     for server in servers:
         observed = administration.observe(nodes)
-        if why := in_the_way(server, wanted, observed, administration.disks_away(observed.filesystems)):
+        if why := in_the_way(server, desired, observed, administration.disks_away(observed.filesystems)):
             raise ScaleError(f"{server} does not start again now: {why}")
         for command in restart_commands(server, observed.filesystems):
             administration.carry_out(command)
             done.append(command)
             if command.name == "mmstartup":
                 administration.wait_until_active([server])
-        if still := outdated(wanted, administration.observe(nodes), administration).get(server):
+        if still := outdated(desired, administration.observe(nodes), administration).get(server):
             raise ScaleError(
                 f"{server} started again, and has {', '.join(still)} otherwise than the cluster all the "
                 "same: no other server was touched; see mmdiag --config there"
@@ -86,16 +86,16 @@ def restart(
 
 
 def in_the_way(
-    server: str, wanted: ScaleCluster, observed: ObservedCluster, away: Collection[str]
+    server: str, desired: ScaleCluster, observed: ObservedCluster, away: Collection[str]
 ) -> str | None:
     """Why a server must not stop now; None where nothing speaks against it."""
     if away:
         return f"disk {sorted(away)[0]} is not up, and its other server may be the only way to a copy"
     left = observed.active - {server}
-    for each in wanted.nsds:
-        if server in each.servers and len(each.servers) > 1 and not left.intersection(each.servers):
-            return f"its pair is not active, and NSD {each.name} would have no server"
-    voters = {name for name, each in observed.nodes.items() if each.is_quorum}
+    for nsd in desired.nsds:
+        if server in nsd.servers and len(nsd.servers) > 1 and not left.intersection(nsd.servers):
+            return f"its pair is not active, and NSD {nsd.name} would have no server"
+    voters = {name for name, node in observed.nodes.items() if node.is_quorum}
     votes = voters & left
     decided = bool(observed.tiebreakers and votes)
     if server in voters and 2 * len(votes) <= len(voters) and not decided:
@@ -103,7 +103,7 @@ def in_the_way(
     return None
 
 
-def told(servers: Outdated) -> Iterator[str]:
+def restart_notes(servers: Outdated) -> Iterator[str]:
     """What needs somebody's decision, where they are not started again."""
     for name, settings in servers.items():
         yield (

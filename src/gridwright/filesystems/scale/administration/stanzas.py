@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridwright.filesystems.scale.administration.wanted import (
+from gridwright.filesystems.scale.administration.desired import (
     SYSTEM_POOL,
+    DesiredNode,
+    DesiredNsd,
     ScaleCluster,
-    WantedNode,
-    WantedNsd,
 )
 
 
-def node_lines(nodes: Iterable[WantedNode]) -> str:
+def node_lines(nodes: Iterable[DesiredNode]) -> str:
     """Node descriptors, `NodeName:NodeDesignations`, one on a line."""
-    return "".join(f"{each.name}:{designations(each)}\n" for each in nodes)
+    return "".join(f"{node.name}:{designations(node)}\n" for node in nodes)
 
 
-def designations(node: WantedNode) -> str:
+def designations(node: DesiredNode) -> str:
     """Whether it has a vote, and is a manager: `quorum-manager`."""
     quorum = "quorum" if node.is_quorum else "nonquorum"
     return f"{quorum}-{'manager' if node.is_manager else 'client'}"
 
 
-def nsd_stanzas(nsds: Iterable[WantedNsd]) -> str:
+def nsd_stanzas(nsds: Iterable[DesiredNsd]) -> str:
     """NSD stanzas: device, name, servers with the first one first, usage, failure group and pool."""
-    return "\n".join(_nsd(each) for each in nsds)
+    return "\n".join(_nsd(nsd) for nsd in nsds)
 
 
-def pool_stanzas(nsds: Iterable[WantedNsd]) -> str:
+def pool_stanzas(nsds: Iterable[DesiredNsd]) -> str:
     """Pool stanzas of the pools of these disks, empty where all are of one pool.
 
     How blocks are laid out is said once for each pool and stays (mmcrfs command): scattered, as a grid grows.
     Scale itself clusters them where eight nodes or disks or fewer are there at first.
     """
-    usages = {each.pool: each.usage for each in nsds if each.usage != "descOnly"}
+    usages = {nsd.pool: nsd.usage for nsd in nsds if nsd.usage != "descOnly"}
     if set(usages) <= {SYSTEM_POOL}:
         return ""
     return "".join(
@@ -42,7 +42,7 @@ def pool_stanzas(nsds: Iterable[WantedNsd]) -> str:
     )
 
 
-def _nsd(nsd: WantedNsd) -> str:
+def _nsd(nsd: DesiredNsd) -> str:
     lines = [
         f"%nsd: device={nsd.device}",
         f"  nsd={nsd.name}",
@@ -55,8 +55,8 @@ def _nsd(nsd: WantedNsd) -> str:
     return "\n".join(lines) + "\n"
 
 
-def disks_of(cluster: ScaleCluster, filesystem: str) -> tuple[WantedNsd, ...]:
+def disks_of(cluster: ScaleCluster, filesystem: str) -> tuple[DesiredNsd, ...]:
     """The NSDs of a file system, in the order that it has them."""
-    by_name = {each.name: each for each in cluster.nsds}
-    (wanted,) = (each for each in cluster.filesystems if each.name == filesystem)
-    return tuple(by_name[name] for name in wanted.nsds)
+    by_name = {nsd.name: nsd for nsd in cluster.nsds}
+    (desired,) = (each for each in cluster.filesystems if each.name == filesystem)
+    return tuple(by_name[name] for name in desired.nsds)

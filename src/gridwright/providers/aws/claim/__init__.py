@@ -2,7 +2,7 @@
 
 Contract with everything that runs it (user data, roles, `gridwright node claim`):
 
-- The program is `claim.pyz` (`gridwright.providers.aws.machine_files.build_zipapp()`), run as root:
+- The program is `claim.pyz` (`gridwright.providers.aws.machine_files.CLAIM`), run as root:
   `python3 claim.pyz [--config FILE] [--name-only] [--dry-run] [--json]`, with Python 3.9 or newer and boto3.
 - FILE is /etc/gridwright/claim.json by default, in the form that `configuration` describes. The program
   never writes it.

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import csv
 import io
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from gridwright.errors import Finding, GridwrightError, environment_error, input_error
+from gridwright.errors import environment_error, input_error
 from gridwright.providers.aws.data_repository.requests import (
     EXPORT,
     export_request,
@@ -33,72 +31,67 @@ from gridwright.providers.aws.data_repository.requests import (
 from gridwright.providers.aws.names import lasting_tags, logical_id, storage_stack
 from gridwright.providers.aws.session import Cloud, CloudError, request_token
 from gridwright.providers.aws.stacks import Stacks
-from gridwright.providers.caller import Caller
-from gridwright.providers.linked import FlagRefusal
-from gridwright.repository.ages import use_of_files
+from gridwright.providers.linked_repository import (
+    LinkStatus,
+    ServiceJob,
+    ServiceJobs,
+    age_of,
+    count_objects,
+    foresee_export,
+    moment_text,
+    ordered,
+)
+from gridwright.providers.provider import Caller, FlagRefusal
 from gridwright.repository.forecast import TransferLimit
-from gridwright.repository.keys import Keys, prefix_of, shown
+from gridwright.repository.keys import shown
 from gridwright.repository.service_forecast import service_restore
 from gridwright.repository.service_verify import verify_linked
 from gridwright.repository.service_verify_plan import plan_verify_linked
 from gridwright.repository.settings import ReportedCount, RepositoryReport
-from gridwright.repository.status import RECOVERY_POINT_MISSED, foresee_restore, restore_text
+from gridwright.repository.status import foresee_restore, restore_text
 from gridwright.repository.store import ObjectStore, StoreError
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.model import GridSpec
-from gridwright.units import format_bytes
 
 BUSY = "DataRepositoryTaskExecuting"
 """Another task works on the file system (Amazon FSx API Reference, CreateDataRepositoryTask)."""
-ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
-LONGEST_TURN_S = 3600.0
-"""How long a task waits for its turn behind others."""
-_CANCEL_S = 0.8
-"""An order to stop is obeyed within a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A task as it stands. Times are seconds since 1970, None for what has not come."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(ServiceJob):
+    """A task as it stands; see ServiceJob."""
 
-    id: str
-    kind: str
-    state: str
     created: float
-    started: float | None
-    ended: float | None
     paths: tuple[str, ...]
     total: int
     succeeded: int
-    failed: int
     report: str | None
     """Where its reports are: s3://bucket/prefix."""
     failure: str
 
     @property
-    def is_under_way(self) -> bool:
-        """Whether it is not at its end."""
-        return self.state not in ENDED
+    def progress(self) -> str:
+        """See ServiceJob."""
+        return f"{self.succeeded + self.failed} of {self.total}"
 
 
 def task_of(found: Mapping[str, Any]) -> Task:
-    """A task out of what AWS tells."""
+    """A task as AWS describes it."""
     status = found.get("Status") or {}
     report = found.get("Report") or {}
     return Task(
-        str(found["TaskId"]),
-        str(found["Type"]),
-        str(found["Lifecycle"]),
-        found["CreationTime"].timestamp(),
-        _seconds(found.get("StartTime")),
-        _seconds(found.get("EndTime")),
-        tuple(found.get("Paths") or ()),
-        int(status.get("TotalCount") or 0),
-        int(status.get("SucceededCount") or 0),
-        int(status.get("FailedCount") or 0),
-        report.get("Path") if report.get("Enabled") else None,
-        str((found.get("FailureDetails") or {}).get("Message") or ""),
+        id=str(found["TaskId"]),
+        kind=str(found["Type"]),
+        state=str(found["Lifecycle"]),
+        created=found["CreationTime"].timestamp(),
+        started=_seconds(found.get("StartTime")),
+        ended=_seconds(found.get("EndTime")),
+        paths=tuple(found.get("Paths") or ()),
+        total=int(status.get("TotalCount") or 0),
+        succeeded=int(status.get("SucceededCount") or 0),
+        failed=int(status.get("FailedCount") or 0),
+        report=report.get("Path") if report.get("Enabled") else None,
+        failure=str((found.get("FailureDetails") or {}).get("Message") or ""),
     )
 
 
@@ -106,14 +99,14 @@ def _seconds(moment: Any) -> float | None:  # noqa: ANN401 - a datetime of boto3
     return None if moment is None else float(moment.timestamp())
 
 
-@dataclass(slots=True)
-class Tasks:
+@dataclass
+class Tasks(ServiceJobs[Task, Mapping[str, Any]]):
     """The tasks of one file system. Every method raises GridwrightError."""
 
+    service, noun = "AWS", "task"
     cloud: Cloud
     filesystem_id: str
     say: Callable[[str], None] = lambda _text: None
-    """Takes one line of progress."""
     wait: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     requests: int = field(default=0, init=False)
@@ -129,46 +122,19 @@ class Tasks:
         )
         yield from sorted(map(task_of, found), key=lambda task: task.created, reverse=True)
 
-    def run(self, request: Mapping[str, Any]) -> Task:
-        """Start a task, behind others if it must be, and follow it.
-
-        An interrupt cancels it, also one that comes before AWS's answer to the request does. Where AWS
-        answers no more, it goes on, and that is said.
-        """
-        task: Task | None = None
+    def _begin(self, request: Mapping[str, Any]) -> tuple[Task | None, str]:
+        self.asked = {**request, "FileSystemId": self.filesystem_id}
         try:
-            task = self._start(request)
-            self.say(f"{task.id}: {task.state.lower()}")
-            return self._follow(task)
-        except GridwrightError:
-            if task is not None:
-                self.say(f"{task.id}: AWS goes on with it; gridwright repo status tells how far it is")
-            raise
-        except BaseException:
-            if task is not None or self.asked:
-                self._cancel(task)
-            raise
+            return self._made(), ""
+        except CloudError as error:
+            if error.code != BUSY:
+                raise
+            self.asked = {}
+            return None, ""
 
-    def _start(self, request: Mapping[str, Any]) -> Task:
-        begun, pause, is_told = self.clock(), FIRST_WAIT_S, False
-        while True:
-            self.asked = {**request, "FileSystemId": self.filesystem_id}
-            try:
-                return self._made()
-            except CloudError as error:
-                if error.code != BUSY:
-                    raise
-                self.asked = {}
-                if self.clock() - begun >= LONGEST_TURN_S:
-                    raise environment_error(
-                        f"another task works on {self.filesystem_id} for an hour now",
-                        remedy="look at it with gridwright repo status; run the same command when it ended",
-                    ) from None
-            if not is_told:
-                self.say(f"waiting for another task of {self.filesystem_id}")
-                is_told = True
-            self.wait(pause)
-            pause = min(2 * pause, LONGEST_WAIT_S)
+    @property
+    def _may_have_begun(self) -> bool:
+        return bool(self.asked)
 
     def _made(self) -> Task:
         """The task that was asked for: by its token AWS makes it once, however often it is asked."""
@@ -176,43 +142,24 @@ class Tasks:
         made = self.cloud.call("fsx", "create_data_repository_task", **self.asked)
         return task_of(made["DataRepositoryTask"])
 
-    def _follow(self, task: Task) -> Task:
-        pause, told = FIRST_WAIT_S, ""
-        while task.is_under_way:
-            task = self._look(task)
-            progress = (
-                f"{task.id}: {task.state.lower()}, {task.succeeded + task.failed} of {task.total} files"
-            )
-            if progress != told:
-                self.say(progress + (f", {task.failed} failed" if task.failed else ""))
-                told, pause = progress, FIRST_WAIT_S
-            if task.is_under_way:
-                self.wait(pause)
-                pause = min(2 * pause, LONGEST_WAIT_S)
-        return task
-
-    def _look(self, task: Task) -> Task:
+    def _look(self, job: Task) -> Task:
         self.requests += 1
-        found = self.cloud.call("fsx", "describe_data_repository_tasks", TaskIds=[task.id])
+        found = self.cloud.call("fsx", "describe_data_repository_tasks", TaskIds=[job.id])
         tasks = found.get("DataRepositoryTasks") or []
         if not tasks:
-            raise environment_error(f"AWS knows nothing of task {task.id} any more")
+            raise environment_error(f"AWS knows nothing of task {job.id} any more")
         return task_of(tasks[0])
 
-    def _cancel(self, task: Task | None) -> None:
+    def _cancel(self, request: Mapping[str, Any], job: Task | None) -> None:
         """Have AWS end it: what it did stays, and files under way are finished (CancelDataRepositoryTask)."""
-        names = [task.id] if task else []
+        names = [job.id] if job else []
 
-        def ask() -> None:
-            with suppress(GridwrightError):
-                if not names:
-                    names.append(self._made().id)
-                self.cloud.call("fsx", "cancel_data_repository_task", TaskId=names[0])
-                done.set()
+        def cancel() -> None:
+            if not names:
+                names.append(self._made().id)
+            self.cloud.call("fsx", "cancel_data_repository_task", TaskId=names[0])
 
-        done = threading.Event()
-        threading.Thread(target=ask, daemon=True).start()
-        if done.wait(_CANCEL_S):
+        if ordered(cancel):
             self.say(f"{names[0]}: cancelled; files that were done stay as they are")
         elif names:
             self.say(
@@ -230,29 +177,16 @@ _LOOK_BACK_MIN = 15
 _WELL = "AVAILABLE"
 
 
-@dataclass(slots=True)
-class LinkedStatus:
-    """What is known without looking at files. Sizes are bytes, times seconds since 1970."""
+@dataclass(slots=True, kw_only=True)
+class LinkedStatus(LinkStatus):
+    """How a repository stands that FSx carries; see LinkStatus."""
 
-    repository: str
-    bucket_url: str
-    directory: str
-    filesystem: str
-    filesystem_id: str
+    noun = "task"
     association_id: str | None
     association: str
     """Its state, in AWS's own word; missing where there is none."""
-    why: str
-    """What AWS says of a state that is not well."""
     export: str
     """When files become objects: hourly, at-once, never."""
-    objects: int = 0
-    object_bytes: int = 0
-    last_export: float | None = None
-    """When the last whole export by a task began."""
-    unprotected_s: float | None = None
-    """How old a change may be that no object has, at most: the achieved recovery point."""
-    required_s: float | None = None
     under_way: list[Task] = field(default_factory=list)
     last_failed: Task | None = None
     """The last task that failed, where none of its kind went well since."""
@@ -261,28 +195,9 @@ class LinkedStatus:
     restore_s: float = 0.0
     restore_bound_by: str = ""
 
-    @property
-    def finding(self) -> Finding | None:
-        """The recovery point that is required and missed, or None."""
-        if self.required_s is None:
-            return None
-        if self.unprotected_s is None and self.export == "at-once":
-            # A file system without changes tells of no age.
-            return None
-        if self.unprotected_s is not None and self.unprotected_s <= self.required_s:
-            return None
-        now = (
-            "no task of it has exported all of it"
-            if self.unprotected_s is None
-            else f"the oldest change that may have none is {self.unprotected_s:.0f} s old"
-        )
-        return Finding(
-            "warning",
-            RECOVERY_POINT_MISSED,
-            f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
-            f"object, and {now}",
-            self._remedy(),
-        )
+    def _never_exported(self) -> str | None:
+        # A file system without changes has no age to report.
+        return None if self.export == "at-once" else "no task of it has exported all of it"
 
     def _remedy(self) -> str:
         if self.export == "at-once":
@@ -297,42 +212,15 @@ class LinkedStatus:
         """Whether nothing is to be mended."""
         return self.association == _WELL and self.finding is None and self.last_failed is None
 
-    def document(self) -> dict[str, Any]:
-        """The result for programs."""
-        finding = self.finding
-        return asdict(self) | {"finding": None if finding is None else asdict(finding)}
-
     def text(self) -> str:
         """The result for people."""
-        when = "never" if self.last_export is None else _moment(self.last_export)
-        point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
-        desired = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
         state = f"{self.association}{f': {self.why}' if self.why else ''}"
-        lines = [
-            f"{self.repository}: {self.directory} of {self.filesystem} ({self.filesystem_id}) and "
-            f"{self.bucket_url}",
-            f"  association          {self.association_id or 'none'}, {state}",
-            f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
-            f"  export               {self.export}",
-            f"  last whole export    {when}, by a task",
-            f"  oldest change that may have no object: {point}{desired}",
-            f"  full restore: {restore_text(self)}",
-        ]
-        lines += [
-            f"  under way: {each.kind} {each.id}, {each.succeeded + each.failed} of {each.total} files"
-            for each in self.under_way
-        ]
-        if self.last_failed is not None:
-            task = self.last_failed
+        jobs = [f"  under way: {each.kind} {each.id}, {each.progress} files" for each in self.under_way]
+        if (task := self.last_failed) is not None:
             why = task.failure or f"{task.failed} of {task.total} files"
-            lines.append(f"  failed: {task.kind} {task.id} of {_moment(task.created)}: {why}")
-        if self.finding is not None:
-            lines += [f"  {line}" for line in str(self.finding).splitlines()]
-        return "\n".join(lines)
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            jobs.append(f"  failed: {task.kind} {task.id} of {moment_text(task.created)}: {why}")
+        connection = f"  association          {self.association_id or 'none'}, {state}"
+        return self._text((connection, f"  export               {self.export}"), restore_text(self), jobs)
 
 
 def last_export(tasks: Sequence[Task], below: str) -> float | None:
@@ -372,7 +260,7 @@ def note_tasks(status: LinkedStatus, tasks: Sequence[Task], directory: LinkedDir
             well.add(each.kind)
     status.last_export = last_export(tasks, directory.below)
     if not directory.export.is_at_once and status.last_export is not None:
-        status.unprotected_s = max(0.0, time.time() - status.last_export)
+        status.unprotected_s = age_of(status.last_export)
 
 
 def note_queue(status: LinkedStatus, cloud: Cloud) -> None:
@@ -402,11 +290,7 @@ def note_queue(status: LinkedStatus, cloud: Cloud) -> None:
 
 def note_objects(status: LinkedStatus, store: ObjectStore, back: Sequence[TransferLimit]) -> None:
     """Fill in what the bucket has below the prefix, and what a restore takes. Raises GridwrightError."""
-    keys = Keys(prefix_of(status.bucket_url))
-    for entry in store.list(keys.start):
-        if not keys.is_own(entry.key):
-            status.objects += 1
-            status.object_bytes += entry.size
+    status.objects, status.object_bytes = count_objects(status.bucket_url, store)
     foresee_restore(status, service_restore(status.object_bytes, status.objects, back), back)
 
 
@@ -530,15 +414,15 @@ class FsxRepository:
         """See LinkedRepository."""
         found = self.association()
         status = LinkedStatus(
-            self.directory.name,
-            self.directory.link.bucket,
-            self.directory.link.directory,
-            self.directory.filesystem,
-            self.filesystem_id,
-            found.get("AssociationId"),
-            str(found.get("Lifecycle") or "missing"),
-            str((found.get("FailureDetails") or {}).get("Message") or ""),
-            str(self.directory.export),
+            repository=self.directory.name,
+            bucket_url=self.directory.link.bucket,
+            directory=self.directory.link.directory,
+            filesystem=self.directory.filesystem,
+            filesystem_id=self.filesystem_id,
+            association_id=found.get("AssociationId"),
+            association=str(found.get("Lifecycle") or "missing"),
+            why=str((found.get("FailureDetails") or {}).get("Message") or ""),
+            export=str(self.directory.export),
             required_s=self.directory.rpo_s,
         )
         note_tasks(status, list(self.tasks.all()), self.directory)
@@ -617,13 +501,5 @@ class FsxRepository:
     def _foresee_export(self, report: RepositoryReport) -> None:
         """How much was changed, where the file system is mounted here: FSx does not tell before a task."""
         since = last_export(list(self.tasks.all()), self.directory.below)
-        try:
-            use = use_of_files(self.directory.mounted, changed_since=since or 0.0)
-        except OSError:
-            report.notes.append(
-                f"{self.directory.mounted} is not mounted here: how much was changed is not known"
-            )
-            return
-        report.done["sent"] = ReportedCount(use.changed_files, use.changed_bytes)
-        report.requests = {"put": use.changed_files}
-        report.failed.take(use.failed)
+        if (changed := foresee_export(report, self.directory.mounted, since)) is not None:
+            report.requests = {"put": changed}

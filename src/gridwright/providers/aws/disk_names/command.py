@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.node_programs.lustre_targets.problems import ClaimError
-from gridwright.providers.aws.claim.instance_metadata import Metadata
+from gridwright.providers.aws.claim.this_machine import Metadata
 
 CONFIGURATION = Path("/etc/gridwright/disk-names.json")
 LINK = re.compile(r"/dev/gridwright/[a-z0-9][a-z0-9-]{0,126}")

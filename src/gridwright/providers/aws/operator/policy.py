@@ -28,9 +28,9 @@ from importlib.resources import files
 from typing import Any
 
 from gridwright.catalog import Catalog
+from gridwright.providers.aws.images import named_images
 from gridwright.providers.aws.layout import AwsLayout, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG, claims_table, grid_stack, of_account, storage_stack
-from gridwright.providers.aws.pinned_images import named_images
 from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
 

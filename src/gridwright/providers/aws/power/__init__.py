@@ -2,7 +2,7 @@
 
 Contract with the role `power`, which runs it there:
 
-- The program is `power.pyz` (`gridwright.providers.aws.power_program.build_zipapp()`), run as root by
+- The program is `power.pyz` (`gridwright.providers.aws.machine_files.POWER`), run as root by
   gridwright-power.service: `python3 power.pyz [--config FILE] [--once]`, with Python 3.9 or newer, and boto3.
 - FILE is /etc/gridwright/power.json by default, in the form that `configuration` describes.
 - An item `wanted#NODE` of the table of claims says that a node is to be on: machines of its Auto Scaling

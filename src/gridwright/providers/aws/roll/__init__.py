@@ -2,7 +2,7 @@
 
 Contract with the playbook, `up` and `status`:
 
-- The program is `roll.pyz` (`gridwright.providers.aws.roll_program.build_zipapp()`), run as root each minute
+- The program is `roll.pyz` (`gridwright.providers.aws.machine_files.ROLL`), run as root each minute
   on the head node, or on the login node of a grid that has none: `python3 roll.pyz [--config FILE]
   [--dry-run]`, with Python 3.9 or newer and boto3.
 - FILE is /etc/gridwright/roll.json by default, in the form that `configuration` describes.

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.node_programs.scratch.problems import ScratchError, Trouble
 from gridwright.providers.aws.roll.configuration import RollConfiguration, ScalingGroup
-from gridwright.providers.aws.roll.observed import GroupInstance, SeenGroup, SetUp
+from gridwright.providers.aws.roll.deciding import GroupInstance, SeenGroup, SetUp
 
 GRID_TAG = "gridwright:grid"
 ROW = "roll"

@@ -6,21 +6,138 @@ import argparse
 import datetime
 import json
 import os
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gridwright.node_programs.drain.node_lines import retain_hardware
 from gridwright.node_programs.drain.queue import Queue, ended_jobs
 from gridwright.node_programs.scratch.alone import alone, interruptible
-from gridwright.node_programs.scratch.problems import Interrupted, ScratchError
+from gridwright.node_programs.scratch.commands import Ended, run
+from gridwright.node_programs.scratch.problems import Interrupted, ScratchError, Trouble
 from gridwright.node_programs.scratch.report import complain, say
 from gridwright.providers.aws.roll.aws import RollAws, Table
 from gridwright.providers.aws.roll.configuration import CONFIGURATION, RollConfiguration, read_configuration
-from gridwright.providers.aws.roll.deciding import decide
-from gridwright.providers.aws.roll.hardware_lines import HardwareLines
-from gridwright.providers.aws.roll.lustre import unserved
-from gridwright.providers.aws.roll.observed import Due, SeenGrid
+from gridwright.providers.aws.roll.deciding import Due, SeenGrid, decide
+
+# Which targets of Lustre a client on this machine reaches, by the state of its imports.
+
+_LIMIT_S = 20.0
+_ASK = ("lctl", "get_param", "osc.*.import", "mdc.*.import")
+_FIELD = re.compile(r"^    (target|state): (\S+)$", re.MULTILINE)
+_WELL = frozenset({"FULL", "IDLE"})
+"""Connected, and connected on the next use: a client lets go of a target that it does not use (Lustre
+Operations Manual, osc.*.idle_timeout)."""
+
+
+def unserved(targets: Collection[str], runner: Callable[[Sequence[str], float], Ended] = run) -> str:
+    """The targets that are not served, in words; empty where a client has all of them."""
+    desired = {each for each in targets if each != "MGS"}
+    if not desired:
+        return ""
+    asked = runner(_ASK, _LIMIT_S)
+    states = states_of(asked.output)
+    bad = {name: state for name, state in states.items() if name in desired and state not in _WELL}
+    if bad:
+        return "targets are not served: " + ", ".join(f"{name} is {bad[name]}" for name in sorted(bad))
+    missing = sorted(desired - states.keys())
+    if missing:
+        why = "" if asked.well else f" ({asked})"
+        return (
+            f"this machine is no client of {', '.join(missing)}, so that nobody tells whether they serve{why}"
+        )
+    return ""
+
+
+def states_of(text: str) -> dict[str, str]:
+    """State of the import of each target, as lctl prints them; of two clients the worse one."""
+    found: dict[str, str] = {}
+    target = ""
+    for name, value in _FIELD.findall(text):
+        if name == "target":
+            target = value.removesuffix("_UUID")
+        elif target and found.get(target) in (None, *_WELL):
+            found[target] = value
+    return found
+
+
+# Files by which slurm.conf says of each node what it is at the moment, while nodes are replaced.
+
+_RESTART = ("systemctl", "restart", "slurmctld")
+"""It reads the hardware of nodes only when it starts (scontrol reconfigure of 22.05.8); jobs go on."""
+_READING_LIMIT_S = 90.0
+
+
+@dataclass(frozen=True)
+class HardwareLines:
+    """`there` is what slurmctld has, `wanted` what it is to have when all nodes are replaced."""
+
+    there: Path | None
+    wanted: Path
+    runner: Callable[[Sequence[str], float], Ended] = run
+
+    def keep(self, file: Path, held: Collection[str]) -> None:
+        """Remember a file that is about to be installed, and have it say of held nodes what they still are.
+
+        Raises ScratchError. The playbook installs the file then; it may run more than once.
+        """
+        beside = file.with_name(f"{file.name}.wanted")
+        try:
+            text = (beside if beside.exists() else file).read_text(encoding="utf-8")
+            _write(beside, text)
+            _write(self.wanted, text)
+            _write(file, self._retain_held(text, held))
+        except OSError as error:
+            raise ScratchError(
+                Trouble(f"{error.filename}: {error.strerror}", "run the playbook again")
+            ) from None
+
+    def bring(self, held: Collection[str]) -> bool:
+        """Have slurmctld know nodes that are replaced as what they are now; whether anything was new.
+
+        Raises ScratchError.
+        """
+        if self.there is None or not self.wanted.exists() or not self.there.exists():
+            return False
+        try:
+            text = self._retain_held(self.wanted.read_text(encoding="utf-8"), held)
+            if text == self.there.read_text(encoding="utf-8"):
+                return False
+            _write(self.there, text)
+        except OSError as error:
+            raise ScratchError(
+                Trouble(f"{error.filename}: {error.strerror}", "mend it; the next run goes on")
+            ) from None
+        ended = self.runner(_RESTART, _READING_LIMIT_S)
+        if not ended.well:
+            raise ScratchError(
+                Trouble(str(ended), "see why slurmctld does not start: journalctl -u slurmctld")
+            )
+        return True
+
+    def _retain_held(self, text: str, held: Collection[str]) -> str:
+        if self.there is None or not self.there.exists():
+            return text
+        try:
+            return retain_hardware(text, self.there.read_text(encoding="utf-8"), held)
+        except ValueError as error:
+            remedy = "correct it, or move it away and run the playbook again"
+            raise ScratchError(Trouble(f"{self.there}: {error}", remedy)) from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    with new.open("w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
 
 ROOT = Path(os.environ.get("GRIDWRIGHT_ROOT") or "/")
 

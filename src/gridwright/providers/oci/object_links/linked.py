@@ -12,30 +12,33 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gridwright.errors import Finding, GridwrightError, environment_error, input_error
-from gridwright.providers.caller import Caller
-from gridwright.providers.linked import FlagRefusal
-from gridwright.providers.oci.names import GRID_TAG
+from gridwright.errors import environment_error, input_error
+from gridwright.providers.linked_repository import (
+    LinkStatus,
+    ServiceJob,
+    ServiceJobs,
+    age_of,
+    count_objects,
+    foresee_export,
+    moment_text,
+    ordered,
+)
+from gridwright.providers.oci.layout import GRID_TAG
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCallError, OciCloud
-from gridwright.repository.ages import use_of_files
+from gridwright.providers.provider import Caller, FlagRefusal
 from gridwright.repository.forecast import TransferLimit
-from gridwright.repository.keys import Keys, prefix_of
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.service_verify import verify_linked
 from gridwright.repository.settings import ReportedCount, RepositoryReport
-from gridwright.repository.status import RECOVERY_POINT_MISSED
 from gridwright.repository.store import (
     PAGE,
     ObjectEntry,
@@ -49,76 +52,61 @@ from gridwright.repository.store import (
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.model import GridSpec
 from gridwright.spec.repository import NamespacedPlace
-from gridwright.units import format_bytes
 
 LUSTRE = ("lustre_file_storage", "LustreFileStorageClient")
 EXPORT, IMPORT = "EXPORT", "IMPORT"
 _STARTS = {EXPORT: "start_export_to_object", IMPORT: "start_import_from_object"}
 _STOPS = {EXPORT: "stop_export_to_object", IMPORT: "stop_import_from_object"}
-ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
-"""Oracle's words for a job that is over (oci SDK 2.189.0, lustre_file_storage.models.SyncJob)."""
 _CONFLICT = 409
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 15.0
-LONGEST_TURN_S = 3600.0
-"""How long a job waits for its turn behind others of the file system."""
 LONGEST_STILL_S = 3600.0
-"""How long a job may tell nothing new: then OCI goes on with it, and nobody waits."""
-_STOP_S = 0.8
-"""An order to stop is obeyed within a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkJob:
-    """A job as it stands. Times are seconds since 1970, None for what has not come; sizes are bytes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkJob(ServiceJob):
+    """A job as it stands, EXPORT or IMPORT; see ServiceJob. Sizes are bytes."""
 
-    id: str
     link_id: str
-    kind: str
-    """EXPORT or IMPORT."""
-    state: str
     why: str
     overwrite: bool
     scanned: int
     transferred: int
     transferred_bytes: int
-    failed: int
-    started: float | None
-    ended: float | None
 
     @property
-    def is_under_way(self) -> bool:
-        """Whether it is not at its end."""
-        return self.state not in ENDED
+    def progress(self) -> str:
+        """See ServiceJob."""
+        return f"{self.transferred} of {self.scanned}"
 
 
 def job_of(link_id: str, found: Any) -> LinkJob:  # noqa: ANN401 - a model of the SDK, which has no types
-    """A job out of what OCI tells."""
+    """A job as OCI describes it."""
     return LinkJob(
-        str(found.id),
-        link_id,
-        str(found.job_type),
-        str(found.lifecycle_state),
-        str(found.lifecycle_details or ""),
-        bool(found.is_overwrite),
-        int(found.total_objects_scanned or 0),
-        int(found.objects_transferred or 0),
-        int(found.bytes_transferred or 0),
-        int(found.skipped_error_count or 0),
-        None if found.time_started is None else float(found.time_started.timestamp()),
-        None if found.time_finished is None else float(found.time_finished.timestamp()),
+        id=str(found.id),
+        link_id=link_id,
+        kind=str(found.job_type),
+        state=str(found.lifecycle_state),
+        why=str(found.lifecycle_details or ""),
+        overwrite=bool(found.is_overwrite),
+        scanned=int(found.total_objects_scanned or 0),
+        transferred=int(found.objects_transferred or 0),
+        transferred_bytes=int(found.bytes_transferred or 0),
+        failed=int(found.skipped_error_count or 0),
+        started=None if found.time_started is None else float(found.time_started.timestamp()),
+        ended=None if found.time_finished is None else float(found.time_finished.timestamp()),
     )
 
 
-@dataclass(slots=True)
-class LinkJobs:
+@dataclass
+class LinkJobs(ServiceJobs[LinkJob, str]):
     """The jobs of one link. Every method raises GridwrightError."""
 
+    service, noun = "OCI", "job"
+    longest_still_s = LONGEST_STILL_S
     cloud: OciCloud
     compartment: str
     filesystem_id: str
     link_id: str
     say: Callable[[str], None] = lambda _text: None
-    """Takes one line of progress."""
     wait: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     is_asked: bool = field(default=False, init=False)
@@ -130,101 +118,56 @@ class LinkJobs:
         jobs = (job_of(self.link_id, each) for each in found)
         yield from sorted(jobs, key=lambda job: job.started or 0.0, reverse=True)
 
-    def run(self, kind: str) -> LinkJob:
-        """Start a job, behind others of the file system if it must be, and follow it.
-
-        An interrupt stops it, also one that comes before OCI's answer to the start does. Where OCI answers
-        no more, it goes on, and that is said.
-        """
-        job: LinkJob | None = None
-        try:
-            job = self._start(kind)
-            self.say(f"{job.id}: {job.state.lower()}")
-            return self._follow(job)
-        except GridwrightError:
-            if job is not None:
-                self.say(f"{job.id}: OCI goes on with it; gridwright repo status tells how far it is")
-            raise
-        except BaseException:
-            if job is not None or self.is_asked:
-                self._stop(kind, job)
-            raise
-
-    def _start(self, kind: str) -> LinkJob:
+    def _begin(self, request: str) -> tuple[LinkJob | None, str]:
         """Links of one file system have one job at a time together (OCI, Exporting to Object Storage)."""
-        begun, pause, is_told = self.clock(), FIRST_WAIT_S, False
-        while True:
-            if (other := self._other()) is None:
-                self.is_asked = True
-                try:
-                    # The SDK sends a token along: a request that it repeats starts no second job.
-                    return job_of(self.link_id, self.cloud.call(*LUSTRE, _STARTS[kind], self.link_id))
-                except OciCallError as error:
-                    if error.http_status != _CONFLICT:
-                        raise
-                    self.is_asked = False
-            if self.clock() - begun >= LONGEST_TURN_S:
-                raise environment_error(
-                    f"another job works on {self.filesystem_id} for an hour now",
-                    remedy="look at it with gridwright repo status; run the same command when it ended",
-                )
-            if not is_told:
-                self.say(f"waiting for another job of {self.filesystem_id}{f': {other}' if other else ''}")
-                is_told = True
-            self.wait(pause)
-            pause = min(2 * pause, LONGEST_WAIT_S)
+        if (other := self._other()) is not None:
+            return None, other
+        self.is_asked = True
+        try:
+            # The SDK sends a token along: a request that it repeats starts no second job.
+            return job_of(self.link_id, self.cloud.call(*LUSTRE, _STARTS[request], self.link_id)), ""
+        except OciCallError as error:
+            if error.http_status != _CONFLICT:
+                raise
+            self.is_asked = False
+            return None, ""
+
+    @property
+    def _may_have_begun(self) -> bool:
+        return self.is_asked
 
     def _other(self) -> str | None:
         """A job that works on the file system, by whichever of its links; None where there is none."""
         for each in links_of(self.cloud, self.compartment, self.filesystem_id):
-            if each.current_job_id and self._look(str(each.id), str(each.current_job_id)).is_under_way:
+            if each.current_job_id and self._job(str(each.id), str(each.current_job_id)).is_under_way:
                 return str(each.current_job_id)
         return None
 
-    def _follow(self, job: LinkJob) -> LinkJob:
-        pause, told, still = FIRST_WAIT_S, "", self.clock()
-        while job.is_under_way:
-            job = self._look(self.link_id, job.id)
-            progress = f"{job.id}: {job.state.lower()}, {job.transferred} of {job.scanned} files"
-            if progress != told:
-                self.say(progress + (f", {job.failed} failed" if job.failed else ""))
-                told, pause, still = progress, FIRST_WAIT_S, self.clock()
-            if job.is_under_way:
-                if self.clock() - still >= LONGEST_STILL_S:
-                    raise environment_error(
-                        f"job {job.id} has told nothing new for an hour; it is {job.state.lower()}",
-                        remedy="look at it with gridwright repo status, or stop it in the console",
-                    )
-                self.wait(pause)
-                pause = min(2 * pause, LONGEST_WAIT_S)
-        return job
+    def _look(self, job: LinkJob) -> LinkJob:
+        return self._job(self.link_id, job.id)
 
-    def _look(self, link_id: str, job_id: str) -> LinkJob:
+    def _job(self, link_id: str, job_id: str) -> LinkJob:
         return job_of(link_id, self.cloud.call(*LUSTRE, "get_sync_job", link_id, job_id))
 
-    def _stop(self, kind: str, job: LinkJob | None) -> None:
-        """Have OCI stop it: what it did stays. Its link is told, so this one has to be under way still."""
+    def _cancel(self, request: str, job: LinkJob | None) -> None:
+        """Have OCI stop it: what it did stays. Its link is named, so this one has to be under way still."""
         name = job.id if job else f"the job of {self.link_id}"
-        told: list[str] = []
+        answers: list[str] = []
 
-        def ask() -> None:
-            with suppress(GridwrightError):
-                mine = [self._look(self.link_id, job.id)] if job else list(self.all())
-                if any(each.is_under_way and each.kind == kind for each in mine):
-                    self.cloud.call(*LUSTRE, _STOPS[kind], self.link_id)
-                    told.append("stopped; files that were done stay as they are")
-                elif job:
-                    told.append("it had ended already")
-                else:
-                    told.append("not under way yet; gridwright repo status tells if it still begins")
-                done.set()
+        def stop() -> None:
+            mine = [self._look(job)] if job else list(self.all())
+            if any(each.is_under_way and each.kind == request for each in mine):
+                self.cloud.call(*LUSTRE, _STOPS[request], self.link_id)
+                answers.append("stopped; files that were done stay as they are")
+            elif job:
+                answers.append("it had ended already")
+            else:
+                answers.append("not under way yet; gridwright repo status tells if it still begins")
 
-        done = threading.Event()
-        threading.Thread(target=ask, daemon=True).start()
-        if done.wait(_STOP_S):
-            self.say(f"{name}: {told[0]}")
+        if ordered(stop):
+            self.say(f"{name}: {answers[0]}")
         else:
-            verb = _STOPS[kind].replace("_", "-")
+            verb = _STOPS[request].replace("_", "-")
             self.say(
                 f"{name}: OCI did not answer whether it is stopped: "
                 f"oci lfs object-storage-link {verb} --object-storage-link-id {self.link_id}"
@@ -263,28 +206,15 @@ PASSED_OVER = (
 )
 
 
-@dataclass(slots=True)
-class OciLinkStatus:
-    """What is known without looking at files. Sizes are bytes, times seconds since 1970."""
+@dataclass(slots=True, kw_only=True)
+class OciLinkStatus(LinkStatus):
+    """How a repository stands that managed Lustre carries; see LinkStatus."""
 
-    repository: str
-    bucket_url: str
-    directory: str
-    filesystem: str
-    filesystem_id: str
+    noun = "job"
     link_id: str | None
     link: str
     """Its state, in Oracle's own word; missing where there is none."""
-    why: str
-    """What OCI says of a state that is not well."""
     overwrite: bool
-    objects: int = 0
-    object_bytes: int = 0
-    last_export: float | None = None
-    """When the last export began that copied all it found."""
-    unprotected_s: float | None = None
-    """How old a change may be that no object has, at most: the achieved recovery point."""
-    required_s: float | None = None
     under_way: list[LinkJob] = field(default_factory=list)
     last_failed: LinkJob | None = None
     """The last job that failed or left something, where none of its kind went well since."""
@@ -293,63 +223,25 @@ class OciLinkStatus:
     """What a full restore takes at least; None where nothing is known."""
     restore_bound_by: str = ""
 
-    @property
-    def finding(self) -> Finding | None:
-        """The recovery point that is required and missed, or None."""
-        if self.required_s is None:
-            return None
-        if self.unprotected_s is not None and self.unprotected_s <= self.required_s:
-            return None
-        now = (
-            "no job has exported all of it"
-            if self.unprotected_s is None
-            else f"the oldest change that may have none is {self.unprotected_s:.0f} s old"
-        )
-        return Finding(
-            "warning",
-            RECOVERY_POINT_MISSED,
-            f"repository {self.repository}: no change may be older than {self.required_s:.0f} s without an "
-            f"object, and {now}",
-            f"Run gridwright repo export {self.repository}, and have cron run it: nothing else does",
-        )
+    def _remedy(self) -> str:
+        return f"Run gridwright repo export {self.repository}, and have cron run it: nothing else does"
 
     @property
     def is_well(self) -> bool:
         """Whether nothing is to be mended."""
         return self.link == WELL and self.finding is None and self.last_failed is None
 
-    def document(self) -> dict[str, Any]:
-        """The result for programs."""
-        finding = self.finding
-        return asdict(self) | {"finding": None if finding is None else asdict(finding)}
-
     def text(self) -> str:
         """The result for people."""
-        when = "never" if self.last_export is None else _moment(self.last_export)
-        point = "unknown" if self.unprotected_s is None else f"{self.unprotected_s:.0f} s"
-        desired = "" if self.required_s is None else f", and {self.required_s:.0f} s at most is required"
-        restore = (
-            "unknown"
-            if self.restore_s is None
-            else f"at least {self.restore_s:.1f} s, bound by {self.restore_bound_by}"
-        )
         state = f"{self.link}: {self.why}" if self.why else self.link
-        lines = [
-            f"{self.repository}: {self.directory} of {self.filesystem} ({self.filesystem_id}) and "
-            f"{self.bucket_url}",
-            f"  link                 {self.link_id or 'none'}, {state}",
-            f"  objects              {self.objects} ({format_bytes(self.object_bytes)})",
-            f"  last whole export    {when}, by a job",
-            f"  oldest change that may have no object: {point}{desired}",
-            f"  full restore: {restore}; Oracle does not say how fast jobs are",
-        ]
-        lines += [f"  under way: {_described(each)}" for each in self.under_way]
+        known = self.restore_s is not None
+        restore = f"at least {self.restore_s:.1f} s, bound by {self.restore_bound_by}" if known else "unknown"
+        jobs = [f"  under way: {_described(each)}" for each in self.under_way]
         if self.last_failed is not None:
-            lines.append(f"  failed: {_described(self.last_failed)}")
-        lines += [f"  not copied: {each}" for each in self.not_carried]
-        if self.finding is not None:
-            lines += [f"  {line}" for line in str(self.finding).splitlines()]
-        return "\n".join(lines)
+            jobs.append(f"  failed: {_described(self.last_failed)}")
+        jobs += [f"  not copied: {each}" for each in self.not_carried]
+        connection = f"  link                 {self.link_id or 'none'}, {state}"
+        return self._text((connection,), f"{restore}; Oracle does not say how fast jobs are", jobs)
 
 
 def note_jobs(status: OciLinkStatus, jobs: Sequence[LinkJob]) -> None:
@@ -367,7 +259,7 @@ def note_jobs(status: OciLinkStatus, jobs: Sequence[LinkJob]) -> None:
     # Without overwriting, a changed file keeps the object that it had.
     covering = [each.started for each in whole if each.started is not None and each.overwrite]
     if covering:
-        status.unprotected_s = max(0.0, time.time() - max(covering))
+        status.unprotected_s = age_of(max(covering))
 
 
 def note_objects(status: OciLinkStatus, store: ReadableStore, back: Sequence[TransferLimit]) -> None:
@@ -381,30 +273,15 @@ def note_objects(status: OciLinkStatus, store: ReadableStore, back: Sequence[Tra
         )
 
 
-def count_objects(bucket_url: str, store: ReadableStore) -> tuple[int, int]:
-    """Objects below the prefix that are files', and their bytes. Raises GridwrightError."""
-    keys = Keys(prefix_of(bucket_url))
-    count = size = 0
-    for entry in store.list(keys.start):
-        if not keys.is_own(entry.key):
-            count += 1
-            size += entry.size
-    return count, size
-
-
 def not_carried(*, overwrite: bool) -> list[str]:
     """What jobs of a link do not copy."""
     return [*NOT_CARRIED, *(() if overwrite else (PASSED_OVER,))]
 
 
 def _described(job: LinkJob) -> str:
-    began = "" if job.started is None else f" of {_moment(job.started)}"
-    files = f"{job.transferred} of {job.scanned} files" + (f", {job.failed} failed" if job.failed else "")
+    began = "" if job.started is None else f" of {moment_text(job.started)}"
+    files = f"{job.progress} files" + (f", {job.failed} failed" if job.failed else "")
     return f"{job.kind} {job.id}{began}, {job.state}: {job.why or files}"
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 _OBJECTS = ("object_storage", "ObjectStorageClient")
@@ -613,15 +490,15 @@ class OciLinkedRepository:
         found = self.link()
         overwrite = self.directory.link.overwrite if found is None else bool(found.is_overwrite)
         status = OciLinkStatus(
-            self.directory.name,
-            self.directory.link.bucket,
-            self.directory.link.directory,
-            self.directory.filesystem,
-            self.filesystem_id,
-            None if found is None else str(found.id),
-            MISSING if found is None else str(found.lifecycle_state),
-            "" if found is None else self._why(found),
-            overwrite,
+            repository=self.directory.name,
+            bucket_url=self.directory.link.bucket,
+            directory=self.directory.link.directory,
+            filesystem=self.directory.filesystem,
+            filesystem_id=self.filesystem_id,
+            link_id=None if found is None else str(found.id),
+            link=MISSING if found is None else str(found.lifecycle_state),
+            why="" if found is None else self._why(found),
+            overwrite=overwrite,
             required_s=self.directory.rpo_s,
             not_carried=not_carried(overwrite=overwrite),
         )
@@ -744,12 +621,4 @@ class OciLinkedRepository:
         """How much was changed, where the file system is mounted here: OCI does not tell before a job."""
         jobs = self._jobs(link).all()
         since = next((j.started for j in jobs if j.kind == EXPORT and j.state == "SUCCEEDED"), None)
-        try:
-            use = use_of_files(self.directory.mounted, changed_since=since or 0.0)
-        except OSError:
-            report.notes.append(
-                f"{self.directory.mounted} is not mounted here: how much was changed is not known"
-            )
-            return
-        report.done["sent"] = ReportedCount(use.changed_files, use.changed_bytes)
-        report.failed.take(use.failed)
+        foresee_export(report, self.directory.mounted, since)

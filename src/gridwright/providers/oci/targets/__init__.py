@@ -2,7 +2,7 @@
 
 Contract with everything that runs it (the role `lustre_targets`, its unit):
 
-- The program is `targets.pyz` (`targets_program.build_zipapp()`), run as root with Python 3.9 or newer:
+- The program is `targets.pyz` (`oci.files.TARGETS`), run as root with Python 3.9 or newer:
   `targets.pyz [--config FILE] [--dry-run] [--json]`. FILE is in the form that `configuration` describes.
 - Volumes are there already under their names in /dev/oracleoci: the program of `volumes` gave them.
 - What became of a volume is written down in the grid's bucket, below `targets/` (`ledger`), before and after

@@ -227,9 +227,9 @@ def missing_packages(packages: Iterable[str], text: str) -> list[dict[str, str]]
     """Packages that the package database does not list as `installed NAME`."""
     there = {line.split()[-1] for line in str(text).splitlines() if line.startswith("installed ")}
     return [
-        {"name": "package", "setting": f"package {each}", "found": "missing", "wanted": "installed"}
-        for each in packages
-        if each not in there
+        {"name": "package", "setting": f"package {package}", "found": "missing", "wanted": "installed"}
+        for package in packages
+        if package not in there
     ]
 
 

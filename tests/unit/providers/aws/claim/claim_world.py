@@ -10,12 +10,9 @@ from gridwright.node_programs.lustre_targets.device import BLANK, TARGET, UNCLEA
 from gridwright.node_programs.lustre_targets.problems import ManagementSilentError
 from gridwright.node_programs.lustre_targets.target import DesiredTarget
 from gridwright.node_programs.scratch.problems import Trouble
-from gridwright.providers.aws.claim.claiming import Claimant
-from gridwright.providers.aws.claim.cloud import UNKNOWN, Interface, Volume
+from gridwright.providers.aws.claim.command import Claimant
 from gridwright.providers.aws.claim.configuration import Configuration, Slot
-from gridwright.providers.aws.claim.machine import Identity
-from gridwright.providers.aws.claim.problems import LostError
-from gridwright.providers.aws.claim.records import Record
+from gridwright.providers.aws.claim.records import UNKNOWN, Identity, Interface, LostError, Record, Volume
 
 FASTER = 100.0
 """By how much waiting is shorter here."""
@@ -123,7 +120,7 @@ class World:
 
 
 class Cloud:
-    """See gridwright.providers.aws.claim.cloud.Cloud; as one instance reaches it."""
+    """See gridwright.providers.aws.claim.records.Cloud; as one instance reaches it."""
 
     def __init__(self, world: World, instance: str) -> None:
         self._world, self._me = world, instance
@@ -211,7 +208,7 @@ class Cloud:
 
 
 class Machine:
-    """See gridwright.providers.aws.claim.machine.Machine."""
+    """See gridwright.providers.aws.claim.records.Machine."""
 
     def __init__(self, world: World, instance: str) -> None:
         self.id = instance
@@ -256,8 +253,8 @@ class Machine:
     def missing(self) -> tuple[str, ...]:
         return self.lacks
 
-    def cannot_format(self, kind: str) -> str | None:
-        return "Invalid filesystem option set: dirdata" if self._world.stock_tools else None
+    def cannot_make(self, kind: str) -> str | None:
+        return "mkfs.lustre FATAL: mkfs failed 256" if self._world.stock_tools else None
 
     def nids(self) -> tuple[str, ...]:
         return self.network

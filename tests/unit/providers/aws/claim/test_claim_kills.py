@@ -10,7 +10,7 @@ import pytest
 from gridwright.node_programs.lustre_targets.device import TARGET
 from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.lustre_targets.states import FORMATTED
-from gridwright.providers.aws.claim.steps import Done
+from gridwright.providers.aws.claim.deciding import Done
 from tests.unit.providers.aws.claim.claim_world import Killed, Machine, World, configuration_of, slots
 
 ME = "i-me"

@@ -27,9 +27,9 @@ from gridwright.node_programs.lustre_targets.target import DesiredTarget
 from gridwright.node_programs.lustre_targets.tools import format_command
 from gridwright.node_programs.scratch.content import inspect
 from gridwright.node_programs.scratch.disks import Content
-from gridwright.providers.aws.claim.aws_errors import explained
+from gridwright.providers.aws.claim.aws import explained
 from gridwright.providers.aws.claim.configuration import parse_configuration
-from gridwright.providers.aws.claim.targets import device_name
+from gridwright.providers.aws.claim.deciding import device_name
 from gridwright.providers.aws.claim.this_machine import ThisMachine
 from tests.support.skips import needs
 
@@ -223,16 +223,35 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **commands: st
     return object.__new__(ThisMachine)
 
 
-def test_stock_e2fsprogs_are_told_from_those_of_lustre(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("failing", "recorded", "said"),
+    [
+        # What mkfs.lustre and tunefs.lustre 2.17.0 print with Debian's mke2fs, and without their plug-in.
+        (
+            "mkfs.lustre",
+            "mkfs.lustre FATAL: Unable to build fs /dev/loop1 (256)\n\nmkfs.lustre FATAL: mkfs failed 256\n\n"
+            "   Permanent disk data:\nTarget:     trial:MDT0000\n\tkilobytes     65536\n"
+            "   Invalid filesystem option set: uninit_bg,extents,dirdata,dir_nlink,quota",
+            "mkfs.lustre FATAL: Unable to build fs /dev/loop1 (256); mkfs.lustre FATAL: mkfs failed 256; "
+            "Invalid filesystem option set: uninit_bg,extents,dirdata,dir_nlink,quota",
+        ),
+        (
+            "tunefs.lustre",
+            "\ntunefs.lustre FATAL: Device t has not been formatted with mkfs.lustre\n"
+            "tunefs.lustre: exiting with 19 (No such device)\nchecking for existing Lustre data: not found",
+            "tunefs.lustre FATAL: Device t has not been formatted with mkfs.lustre; "
+            "checking for existing Lustre data: not found",
+        ),
+    ],
+)
+def test_the_tool_that_cannot_make_or_read_a_target_says_why(
+    failing: str, recorded: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs("mke2fs")
-    stock = this_machine(tmp_path, monkeypatch)
-    said = stock.cannot_format("mdt") or ""
-    assert said.startswith("Invalid filesystem option set: dirdata")
-    assert [stock.cannot_format(kind) for kind in ("ost", "mgt")] == [None, None]
-    whamcloud = 'case "$*" in *"-n "*dirdata*) exit 0 ;; esac; exit 1'
-    assert this_machine(tmp_path, monkeypatch, mke2fs=whamcloud).cannot_format("mdt") is None
+    tools = {"mkfs.lustre": "exit 0", "tunefs.lustre": "exit 0"}
+    assert this_machine(tmp_path, monkeypatch, **tools).cannot_make("mdt") is None
+    (tmp_path / "recorded").write_text(recorded)
+    tools[failing] = f"cat {tmp_path}/recorded; exit 1"
+    assert this_machine(tmp_path, monkeypatch, **tools).cannot_make("mdt") == said
 
 
 @pytest.mark.parametrize(

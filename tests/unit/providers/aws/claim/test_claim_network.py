@@ -9,10 +9,9 @@ from typing import Any, cast
 import pytest
 
 from gridwright.node_programs.scratch.commands import Ended
-from gridwright.providers.aws.claim import network
+from gridwright.providers.aws.claim import this_machine
 from gridwright.providers.aws.claim.configuration import Directories
-from gridwright.providers.aws.claim.instance_metadata import Metadata
-from gridwright.providers.aws.claim.network import NETWORK_FILE, OWN_TOOL, Network
+from gridwright.providers.aws.claim.this_machine import NETWORK_FILE, OWN_TOOL, Metadata, Network
 
 MAC, ADDRESS, SUBNET = "02:00:00:00:00:AB", "10.20.64.11", "10.20.64.0/24"
 
@@ -41,10 +40,10 @@ class Machine:
         self.configured = False
         directories = Directories(sys=self.sys, networkd=self.networkd)
         self.network = Network(directories, cast("Metadata", Described()))
-        monkeypatch.setattr(network, "run", self.run)
-        monkeypatch.setattr(network, "tool", lambda name: name if name in self.tools else None)
+        monkeypatch.setattr(this_machine, "run", self.run)
+        monkeypatch.setattr(this_machine, "tool", lambda name: name if name in self.tools else None)
         for limit in ("_RELOADED_S", "_NETWORKD_S"):
-            monkeypatch.setattr(network, limit, 0.0)
+            monkeypatch.setattr(this_machine, limit, 0.0)
 
     @property
     def file(self) -> Path:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from gridwright.node_programs.lustre_targets.device import FOREIGN, TARGET
 from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.lustre_targets.states import FORMATTED, FORMATTING
-from gridwright.providers.aws.claim.claiming import Claimant
-from gridwright.providers.aws.claim.problems import LostError
-from gridwright.providers.aws.claim.records import Record, VolumeRecord
-from gridwright.providers.aws.claim.steps import Done
+from gridwright.providers.aws.claim.command import Claimant
+from gridwright.providers.aws.claim.deciding import Done
+from gridwright.providers.aws.claim.records import LostError, Record, VolumeRecord
 from tests.support.examples import examples
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 

@@ -10,12 +10,9 @@ import pytest
 from gridwright.node_programs.lustre_targets.device import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE
 from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.lustre_targets.states import FORMATTED, NEW
-from gridwright.providers.aws.claim.claiming import Claimant
-from gridwright.providers.aws.claim.cloud import Interface
-from gridwright.providers.aws.claim.machine import Identity
-from gridwright.providers.aws.claim.problems import LostError
-from gridwright.providers.aws.claim.records import Record, VolumeRecord
-from gridwright.providers.aws.claim.steps import Done, Mount, Step
+from gridwright.providers.aws.claim.command import Claimant
+from gridwright.providers.aws.claim.deciding import Done, Mount, Step
+from gridwright.providers.aws.claim.records import Identity, Interface, LostError, Record, VolumeRecord
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 
 ME = "i-me"
@@ -207,7 +204,7 @@ def test_a_machine_that_answers_and_runs_no_management_server_is_waited_for(worl
 def test_stock_tools_are_named_before_anything_is_formatted(world: World) -> None:
     world.stock_tools = True
     text = refused(world)
-    assert "its e2fsprogs know nothing of Lustre (Invalid filesystem option set: dirdata)" in text
+    assert "as a trial in a file showed: mkfs.lustre FATAL: mkfs failed 256" in text
     assert "lustre_server_tools_repository" in text
     assert {each.holds for each in world.disks.values()} == {BLANK}
     assert {kept.state for each in world.table.values() for kept in each.volumes.values()} <= {NEW}

@@ -11,7 +11,7 @@ import pytest
 
 from gridwright.node_programs.power.nodes import OWN, PowerStates
 from gridwright.node_programs.scratch.commands import Ended
-from gridwright.providers.aws import power_program, spot_program
+from gridwright.providers.aws.machine_files import POWER, SPOT
 from gridwright.providers.aws.spot.command import look, notice_of
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.one_file_program import complaints_of_systemd, imports_beyond_python
@@ -22,34 +22,34 @@ OURS = (
     *("gridwright.providers.aws.power.", "gridwright.providers.aws.spot."),
     *("gridwright.node_programs.power.", "gridwright.node_programs.scratch."),
 )
-PROGRAMS = {"power": power_program, "spot": spot_program}
+PROGRAMS = {"power": POWER, "spot": SPOT}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_is_the_same_bytes_and_runs_on_python_3_9(name: str, tmp_path: Path) -> None:
-    made = PROGRAMS[name].build_zipapp()
-    assert made == PROGRAMS[name].build_zipapp()
+    made = PROGRAMS[name].archive()
+    assert made == PROGRAMS[name].archive()
     assert beyond_python_3_9(made, tmp_path) == ""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_systemd_takes_its_unit(name: str, tmp_path: Path) -> None:
     program = Path(f"/usr/local/lib/gridwright/{name}.pyz")
-    text = PROGRAMS[name].unit_file()
+    text = PROGRAMS[name].unit_text()
     assert str(program) in text
     assert complaints_of_systemd(text.replace("python3 -I -S", "python3"), program, tmp_path) == ""
 
 
 def test_each_module_imports_little() -> None:
     modules = [each for package in PACKAGES for each in (SOURCE / package).glob("*.py")]
-    assert len(modules) > 10
+    assert len(modules) > 8
     for module in modules:
         assert imports_beyond_python(module, OURS, {"boto3", "botocore"}) == [], module
 
 
 def test_power_says_what_is_wrong_with_its_file(tmp_path: Path) -> None:
     program = tmp_path / "power.pyz"
-    program.write_bytes(power_program.build_zipapp())
+    program.write_bytes(POWER.archive())
     for text, said in (("{}", "is not as Gridwright writes it"), (None, "No such file")):
         file = tmp_path / f"{said[:2]}.json"
         if text is not None:

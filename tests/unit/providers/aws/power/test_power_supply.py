@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.node_programs.power.supply import SupplyError
-from gridwright.providers.aws.power.command import AwsSupply, GroupState, StartTry, TableState
-from gridwright.providers.aws.power.configuration import PoweredGroup
+from gridwright.providers.aws.power.command import AwsSupply, GroupState, PoweredGroup, StartTry, TableState
 from tests.support.examples import examples
 
 GROUP = PoweredGroup("compute", "m6i.large", ("compute1",), ("compute2", "compute3", "compute4"))

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from gridwright.node_programs.drain.queue import OWN, QueueNode, RunningJob
 from gridwright.node_programs.health.deciding import KnownNode
-from gridwright.providers.aws.roll.deciding import decide
-from gridwright.providers.aws.roll.observed import Due, GroupInstance, SeenGrid, SeenGroup, SetUp
+from gridwright.providers.aws.roll.deciding import Due, GroupInstance, SeenGrid, SeenGroup, SetUp, decide
 
 TICK_S = 60.0
 BOOT = 4

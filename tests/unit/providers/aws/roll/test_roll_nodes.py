@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.providers.aws.roll.deciding import decide
-from gridwright.providers.aws.roll.observed import SetUp
+from gridwright.providers.aws.roll.deciding import SetUp, decide
 from tests.unit.providers.aws.roll.roll_world import BOOT, World
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gridwright.node_programs.scratch.commands import Ended
-from gridwright.providers.aws.roll.deciding import decide
-from gridwright.providers.aws.roll.lustre import states_of, unserved
-from gridwright.providers.aws.roll.observed import GroupInstance, SeenGrid, SeenGroup, SetUp
+from gridwright.providers.aws.roll.command import states_of, unserved
+from gridwright.providers.aws.roll.deciding import GroupInstance, SeenGrid, SeenGroup, SetUp, decide
 
 OLD, NEW = True, False
 

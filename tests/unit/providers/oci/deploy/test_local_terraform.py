@@ -14,12 +14,10 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.caller import Caller
-from gridwright.providers.oci.deploy.choosing import LocalStack, LocalTerraform, StackFiles
-from gridwright.providers.oci.deploy.deployer import managed, outputs
-from gridwright.providers.oci.deploy.terraform_command import TerraformCommand
-from gridwright.providers.oci.planned_changes import planned_changes
-from gridwright.providers.oci.stack_archive import unprotected
+from gridwright.providers.oci.deploy.choosing import LocalStack, LocalTerraform, StackFiles, TerraformCommand
+from gridwright.providers.oci.deploy.resource_manager import managed, outputs, unprotected
+from gridwright.providers.oci.up import planned_changes
+from gridwright.providers.provider import Caller
 
 NAME = "gridwright-demo-storage"
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not on this machine")

@@ -43,7 +43,7 @@ def _is_so(found: Mapping[str, str], wanted: Mapping[str, Any]) -> bool:
     )
 
 
-def said(told: str) -> str:
+def described(told: str) -> str:
     """The layout in the fields that `lfs getstripe` has, on one line."""
     parts = []
     for each in components(told):
@@ -66,7 +66,7 @@ def layout_step(row: Mapping[str, Any], own: Mapping[str, Any], whole: Mapping[s
     errors = str(own.get("stderr", ""))
     if own.get("rc") == 0 and components(str(own.get("stdout", ""))):
         told = str(own["stdout"])
-        step["found"] = said(told)
+        step["found"] = described(told)
         if is_so(told, row["components"]):
             return {**step, "do": "nothing"}
         inherited = components(told)[0].get("pattern") == "0" or components(told) == components(

@@ -1,0 +1,247 @@
+"""Directories beside their objects: their times, what reports say of them, and names that are both kinds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridwright.repository.importing import ImportOptions, import_objects
+from gridwright.repository.settings import RepositoryReport
+from tests.integration.test_repository_known import Library, killed
+from tests.support.object_store import StoreServer, store_in_environment
+from tests.support.repositories import run
+
+DAY_NS = 86_400 * 10**9
+LATER_NS = 4_000_000_000 * 10**9
+
+
+@pytest.fixture(scope="module", params=("versitygw", "moto"))
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with store_in_environment(tmp_path_factory.mktemp("store") / "made", request.param) as served:
+        yield served
+
+
+@pytest.fixture
+def one(tmp_path: Path, server: StoreServer, url: str) -> Library:
+    return Library(tmp_path / "one", server, url)
+
+
+@pytest.fixture
+def other(tmp_path: Path, server: StoreServer, url: str) -> Library:
+    return Library(tmp_path / "other", server, url)
+
+
+def dated(path: Path, time_ns: int) -> None:
+    os.utime(path, ns=(time_ns, time_ns))
+
+
+def time_of(library: Library, name: str) -> int:
+    return (library.place / name).stat().st_mtime_ns
+
+
+def names_of(report: RepositoryReport) -> list[str]:
+    return sorted(name for name, _ in report.problems)
+
+
+def share(one: Library, other: Library, *names: str) -> None:
+    """Two libraries that have the same files, in directories of 1970-01-02."""
+    for name in names:
+        (one.place / name).parent.mkdir(parents=True, exist_ok=True)
+        (one.place / name).write_text(name)
+    for name in names:
+        dated((one.place / name).parent, DAY_NS)
+    assert one.export().problems == other.bring().problems == other.export().problems == []
+
+
+@pytest.mark.parametrize("way", ["all", "a name", "another one"])
+def test_what_an_import_removes_is_no_change_of_its_directory(
+    one: Library, other: Library, server: StoreServer, url: str, way: str
+) -> None:
+    share(one, other, "d/x", "d/sub/x", "e/x")
+    (one.place / "d/x").unlink()
+    shutil.rmtree(one.place / "d/sub")
+    for name in ("d", "e"):
+        dated(one.place / name, 2 * DAY_NS)
+    one.export(deletions=True)
+    if way == "another one":
+        other.bring()
+    paths = [b"d/x"] if way == "a name" else []
+    options = ImportOptions(paths, deletions=True)
+    assert run(other.place, server, lambda each: import_objects(each, options), url).problems == []
+    assert not (other.place / "d/x").exists()
+    assert time_of(other, "d") == (1 if way == "a name" else 2) * DAY_NS
+    other.export()
+    one.bring()
+    assert time_of(one, "d") == time_of(one, "e") == 2 * DAY_NS
+
+
+def test_what_a_user_does_during_an_import_keeps_its_time(one: Library, other: Library) -> None:
+    share(one, other, *(f"d/{number}" for number in range(40)))
+    for number in range(40):
+        (one.place / f"d/{number}").write_text("edited")
+    one.export()
+    left, seen = [20], []
+
+    def make(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "os.chmod" and left[0] > 0:
+            left[0] -= 1
+            if not left[0]:
+                (other.place / "d/mine").write_text("mine")
+                seen.append(time_of(other, "d"))
+
+    sys.addaudithook(make)
+    assert other.bring().problems == []
+    left[0] = -1
+    assert (other.place / "d/39").read_text() == "edited"
+    assert [time_of(other, "d")] == seen
+    assert seen[0] > DAY_NS
+
+
+def test_an_import_leaves_times_that_are_still_to_be_sent(one: Library, other: Library) -> None:
+    share(one, other, "made/x", "touched/x", "both/x", "later/x")
+    for name in ("made", "touched"):
+        (one.place / name / "x").write_text("edited")  # versitygw gives the directory another date then.
+    for name, time_ns in (("both", 3 * DAY_NS), ("later", LATER_NS)):
+        dated(one.place / name, time_ns)
+    assert one.export().problems == []
+    (other.place / "made/mine").write_text("mine")
+    for name, time_ns in (("touched", 2 * DAY_NS), ("both", 4 * DAY_NS), ("later", 4 * DAY_NS)):
+        dated(other.place / name, time_ns)
+    wanted = {
+        "made": time_of(other, "made"),
+        "touched": 2 * DAY_NS,
+        "both": 4 * DAY_NS,
+        "later": LATER_NS,
+    }
+    for verb in (other.bring, other.export, one.bring, one.export, other.bring):
+        assert verb().problems == []
+    for library in (one, other):
+        assert {name: time_of(library, name) for name in wanted} == wanted
+
+
+def test_an_export_leaves_a_later_time_in_the_bucket(one: Library, other: Library) -> None:
+    share(one, other, "both/x", "later/x")
+    for name, time_ns in (("both", 3 * DAY_NS), ("later", LATER_NS)):
+        dated(one.place / name, time_ns)
+        dated(other.place / name, 4 * DAY_NS)
+    for verb in (one.export, other.export, other.bring, other.export, one.bring):
+        assert verb().problems == []
+    for library in (one, other):
+        assert (time_of(library, "both"), time_of(library, "later")) == (4 * DAY_NS, LATER_NS)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+def test_an_export_after_a_killed_import_sends_no_times_of_it(
+    one: Library, other: Library, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    (one.place / "d").mkdir()
+    (one.place / "d/x").write_text("x")
+    (one.place / "d").chmod(mode)
+    dated(one.place / "d", DAY_NS)
+    one.export()
+    with monkeypatch.context() as patch:
+        patch.setattr("gridwright.repository.importing._Import._dress_directories", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            other.bring()
+    assert "d" in names_of(other.export())
+    one.bring()
+    assert time_of(one, "d") == DAY_NS
+    assert other.bring().problems == []
+    assert time_of(other, "d") == DAY_NS
+    assert other.export().problems == []
+
+
+def _killed(*_arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _killed_within_a_step(library: Library, name: str) -> None:
+    """Kill an import that has just changed a directory, before that has its time again."""
+    directory = (library.place / name).stat()
+
+    def kill(event: str, arguments: tuple[object, ...]) -> None:
+        each = arguments[0] if event == "os.utime" else None
+        if isinstance(each, int) and os.path.samestat(os.fstat(each), directory):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert killed(library, kill)
+
+
+@pytest.mark.parametrize("way", ["export", "import", "user"])
+def test_a_directory_gets_its_time_back_in_which_an_import_was_killed(
+    one: Library, other: Library, way: str
+) -> None:
+    share(one, other, "d/x")
+    (one.place / "d/x").write_text("edited")
+    one.export()
+    _killed_within_a_step(other, "d")
+    assert time_of(other, "d") > DAY_NS
+    if way == "user":
+        dated(other.place / "d", LATER_NS)
+    assert (other.bring if way == "import" else other.export)().problems == []
+    wanted = LATER_NS if way == "user" else DAY_NS
+    assert time_of(other, "d") == wanted
+    one.bring()
+    assert time_of(one, "d") == wanted
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["run", "plan"])
+def test_no_name_becomes_a_file_and_a_directory_in_the_bucket(
+    one: Library, other: Library, dry_run: bool
+) -> None:
+    share(one, other, "d/f9", "d/sub/x", "d/same")
+    (one.place / "d/f9").unlink()
+    (one.place / "d/f9").mkdir()
+    (one.place / "d/f9/in").write_text("in")
+    shutil.rmtree(one.place / "d/sub")
+    (one.place / "d/sub").write_text("sub")
+    assert one.export(deletions=True).problems == []
+    (other.place / "d/f9").write_text("edited")
+    (other.place / "d/sub/mine").write_text("mine")
+    (other.place / "d/new").write_text("new")
+    objects = one.objects()
+    found = other.export(deletions=True, dry_run=dry_run)
+    both = {name for name, text in found.problems if "both stay" in text}
+    assert {"d/f9", "d/sub/mine"} <= both <= {"d/f9", "d/sub", "d/sub/mine"}
+    assert set(names_of(found)) - both == {"d/sub/x"}  # Its object is gone.
+    assert other.objects() == (objects if dry_run else objects | {"d/new"})
+
+
+def test_what_both_sides_did_to_a_directory_is_named_so(one: Library, other: Library) -> None:
+    share(one, other, "c/x")
+    (one.place / "c").chmod(0o750)
+    one.export()
+    (other.place / "c").chmod(0o711)
+    for report in (other.export(), other.bring()):
+        assert names_of(report) == ["c"]
+        assert report.problems[0][1].startswith("both the file and its object were changed")
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["plan", "run"])
+def test_an_import_counts_directories_that_get_attributes(
+    one: Library, other: Library, dry_run: bool
+) -> None:
+    share(one, other, "s/x", "tagged/x", "same/x")
+    (one.place / "s").chmod(0o700)
+    os.setxattr(one.place / "tagged", "user.owner", b"somebody")
+    assert one.export().done["given new attributes"].words() == "2 directories"
+    assert other.bring(dry_run=dry_run).done["given new attributes"].words() == "2 directories"
+    assert (other.place / "s").stat().st_mode & 0o777 == (0o755 if dry_run else 0o700)
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["plan", "run"])
+def test_a_name_that_goes_leaves_the_other_one_alone(one: Library, other: Library, dry_run: bool) -> None:
+    one.place.mkdir(exist_ok=True)
+    (one.place / "a").write_text("1")
+    os.link(one.place / "a", one.place / "e")
+    one.export()
+    other.bring()
+    (other.place / "a").unlink()
+    other.export(deletions=True)
+    assert one.bring(deletions=True, dry_run=dry_run).all_notes == []
