@@ -4,7 +4,7 @@
 //! What is known here is success. Whatever else comes is asked for anew by who can judge it.
 
 use crc_fast::{CrcAlgorithm, Digest};
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use rustix::fs::{FileType, Mode, OFlags, fremovexattr, fstat, openat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, pread, pwrite};
@@ -22,9 +22,6 @@ const PIECE: usize = 64 << 10;
 const LONGEST_HEAD: usize = 32 << 10;
 /// A request that takes longer lets one thread more begin.
 const SLOW: Duration = Duration::from_millis(20);
-/// After so much waiting alone, an answer that has brought less than so many bytes a second is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
-const SLOWEST: u64 = 1024;
 /// Refusals that no other try would change, which somebody has to read.
 const FINAL: [&[u8]; 5] = [b"404", b"405", b"409", b"412", b"501"];
 
@@ -32,7 +29,7 @@ const FINAL: [&[u8]; 5] = [b"404", b"405", b"409", b"412", b"501"];
 type Stamp = (u64, i64, i64, u64);
 
 /// How an exchange has ended: its number, one of the words of `Exchange::work`, the head of the answer, and the
-/// CRC-64/NVME of the body. Last the errno of the file, or the descriptor of one that was made or is to be fetched
+/// CRC-64/NVME of the body, or bytes of a slow one. Last the seconds of that, the errno of the file, or the descriptor of one that was made or is to be fetched
 /// anew, which is the caller's then; else 0.
 type Ended = (u64, &'static str, Vec<u8>, u64, i32);
 
@@ -73,7 +70,8 @@ enum Fault {
     Again,
     /// The file cannot be written.
     File(Errno),
-    Slow,
+    /// So many bytes came in so many seconds.
+    Slow(u64, u64),
 }
 
 impl From<Errno> for Fault {
@@ -94,11 +92,19 @@ struct Waiting {
     sockets: Vec<RawFd>,
 }
 
+#[derive(Clone, Copy)]
+struct Limits {
+    connect_s: u64,
+    read_s: u64,
+    /// After so much waiting alone, an answer that has brought less than so many bytes is given up.
+    patience: Duration,
+    fewest_bytes: u64,
+}
+
 struct Shared {
     host: String,
     port: u16,
-    connect_s: u64,
-    patience_s: u64,
+    limits: Limits,
     most: usize,
     waiting: Mutex<Waiting>,
     is_put: Condvar,
@@ -118,7 +124,7 @@ struct Connection {
 
 impl Connection {
     fn new(of: &Arc<Shared>) -> Result<Self, Fault> {
-        let stream = connected(&of.host, of.port, of.connect_s, of.patience_s)
+        let stream = connected(&of.host, of.port, of.limits.connect_s, of.limits.read_s)
             .map_err(|_| Fault::Unusual)?;
         let socket = OwnedFd::from(stream);
         let mut waiting = locked(&of.waiting);
@@ -144,10 +150,15 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&self, room: &mut [u8], bounds: &mut Bounds) -> Result<usize, Fault> {
+    fn receive(
+        &self,
+        room: &mut [u8],
+        flags: RecvFlags,
+        bounds: &mut Bounds,
+    ) -> Result<usize, Fault> {
         let since = Instant::now();
         loop {
-            match recv(&self.socket, &mut *room, RecvFlags::empty()) {
+            match recv(&self.socket, &mut *room, flags) {
                 Ok((0, _)) => return Err(Fault::Unusual),
                 Ok((got, _)) => {
                     bounds.got(got, since.elapsed())?;
@@ -170,22 +181,32 @@ impl Drop for Connection {
 }
 
 /// How much an answer has brought, and how long was waited for it.
-#[derive(Default)]
 struct Bounds {
+    limits: Limits,
     waited: Duration,
     bytes: u64,
 }
 
 impl Bounds {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            waited: Duration::ZERO,
+            bytes: 0,
+        }
+    }
+
     fn got(&mut self, count: usize, waited: Duration) -> Result<(), Fault> {
         self.bytes += count as u64;
         self.waited += waited;
-        if self.waited <= PATIENCE {
+        if self.waited <= self.limits.patience {
             return Ok(());
         }
-        let is_slow = self.bytes < PATIENCE.as_secs() * SLOWEST;
-        *self = Self::default();
-        if is_slow { Err(Fault::Slow) } else { Ok(()) }
+        if self.bytes < self.limits.fewest_bytes {
+            return Err(Fault::Slow(self.bytes, self.waited.as_secs()));
+        }
+        *self = Self::new(self.limits);
+        Ok(())
     }
 }
 
@@ -241,7 +262,7 @@ impl Exchange {
 
     fn over_connection(&mut self, order: &Order) -> Result<(Vec<u8>, u64), Fault> {
         let connection = self.connection.take().ok_or(Fault::Unusual)?;
-        let mut bounds = Bounds::default();
+        let mut bounds = Bounds::new(self.of.limits);
         let sent = match &order.way {
             Way::Send(stamp) => send_body(&connection, order, *stamp, &mut self.buffer)?,
             Way::Fetch { .. } => {
@@ -291,10 +312,15 @@ impl Exchange {
         while let Some(mut order) = next(&self.of) {
             let since = Instant::now();
             let made = order.make_file().map_err(Fault::File);
-            let (word, head, crc, errno) = match made.and_then(|()| self.carry_out(&order)) {
+            let (word, head, sum, value) = match made.and_then(|()| self.carry_out(&order)) {
                 Ok((head, crc)) => ("done", head, crc, 0),
                 Err(Fault::Unusual | Fault::Again) => ("anew", Vec::new(), 0, 0),
-                Err(Fault::Slow) => ("slow", Vec::new(), 0, 0),
+                Err(Fault::Slow(bytes, seconds)) => (
+                    "slow",
+                    Vec::new(),
+                    bytes,
+                    i32::try_from(seconds).unwrap_or(i32::MAX),
+                ),
                 Err(Fault::File(error)) => ("file", Vec::new(), 0, error.raw_os_error()),
             };
             let Order {
@@ -307,7 +333,7 @@ impl Exchange {
                 // Whoever is told of the end may do with the file what he likes.
                 (_, _) => {
                     drop(file);
-                    errno
+                    value
                 }
             };
             let mut waiting = locked(&self.of.waiting);
@@ -316,7 +342,7 @@ impl Exchange {
                 waiting.at_once = (waiting.at_once + 1).min(self.of.most);
             }
             drop(waiting);
-            locked(&self.of.ended).push((number, word, head, crc, last));
+            locked(&self.of.ended).push((number, word, head, sum, last));
             self.of.is_ended.notify_one();
         }
     }
@@ -415,7 +441,7 @@ fn receive_head(
     let mut filled = 0_usize;
     loop {
         let seen = filled.saturating_sub(3);
-        filled += connection.receive(&mut buffer[filled..], bounds)?;
+        filled += connection.receive(&mut buffer[filled..], RecvFlags::empty(), bounds)?;
         let found = buffer[seen..filled]
             .windows(4)
             .position(|each| each == b"\r\n\r\n");
@@ -454,7 +480,8 @@ fn receive_body(
         let left = order.size - at;
         let wanted = usize::try_from(left.min(PIECE as u64)).unwrap_or(PIECE);
         while filled < wanted {
-            filled += connection.receive(&mut buffer[filled..wanted], bounds)?;
+            filled +=
+                connection.receive(&mut buffer[filled..wanted], RecvFlags::WAITALL, bounds)?;
         }
         // More than a piece may have come with the head.
         let piece = usize::try_from(left.min(filled as u64)).unwrap_or(filled);
@@ -488,23 +515,37 @@ pub struct SmallExchanges(Arc<Shared>);
 
 #[pymethods]
 impl SmallExchanges {
-    /// Threads begin with what is put: `fewest` of them, and one more for each request that is slow.
+    /// Threads begin with what is put: `threads` are how many at first, and at most, as each request that is slow
+    /// lets one more begin. `limits` are seconds for a connection and for each wait, then as many seconds of waiting
+    /// as an answer has for so many bytes.
     #[new]
-    fn new(host: String, port: u16, limits_s: (u64, u64), fewest: usize, most: usize) -> Self {
-        Self(Arc::new(Shared {
+    fn new(
+        host: String,
+        port: u16,
+        limits: (u64, u64, f64, u64),
+        threads: (usize, usize),
+    ) -> PyResult<Self> {
+        let (connect_s, read_s, patience_s, fewest_bytes) = limits;
+        let patience = Duration::try_from_secs_f64(patience_s)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self(Arc::new(Shared {
             host,
             port,
-            connect_s: limits_s.0,
-            patience_s: limits_s.1,
-            most,
+            limits: Limits {
+                connect_s,
+                read_s,
+                patience,
+                fewest_bytes,
+            },
+            most: threads.1,
             waiting: Mutex::new(Waiting {
-                at_once: fewest,
+                at_once: threads.0,
                 ..Waiting::default()
             }),
             is_put: Condvar::new(),
             ended: Mutex::default(),
             is_ended: Condvar::new(),
-        }))
+        })))
     }
 
     /// Has the request `head` sent with an open file of this size and stamp as its body. Raises `OSError`.

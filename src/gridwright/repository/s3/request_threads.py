@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from gridwright.repository.extended import open_nameless
-from gridwright.repository.s3.answer_limits import PATIENCE_S, SLOWEST
 from gridwright.repository.s3.plain import (
     BUFFER_BYTES,
     FileFault,
@@ -280,7 +279,7 @@ class SmallFiles:
                         case "file":
                             self._under_way.failed(future, OSError(last, os.strerror(last)))
                         case _:
-                            said = f"it gave less than {SLOWEST} bytes a second in {PATIENCE_S:.0f} s"
+                            said = f"it gave {crc} bytes in {last} s"
                             error = StoreError(StoreFault.UNREACHABLE, self._requests.url(""), said)
                             self._under_way.failed(future, error)
                 except BaseException as error:
