@@ -2,11 +2,13 @@
 
 A program of its own: it is told on a socket what to run, and says on another how that ended. What it starts
 is a process with its own arguments, directory, environment and files, which begins where the script
-`gridwright` begins; only the time of the imports is saved, a third of a second of one core each time.
+`gridwright` begins; only the time of the imports is saved, a third of a second of one core each time, and
+that of freeing them.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import json
@@ -15,6 +17,7 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -28,21 +31,12 @@ from gridwright.cli.start import run
 
 OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("boot.", "aws.boot.", "oci.boot."))
 """What machines run from files beside each other: no command imports it."""
-WITH_THREADS = tuple(
-    f"gridwright.{each}"
-    for each in (
-        "workload.datasets",
-        "workload.prepare",
-        "workload.programs",
-        "workload.space",
-        "workload.sql",
-        "prove.proof",
-        "monitor.console",
-    )
-)
-"""These import numpy, pyarrow or duckdb."""
+WITH_DUCKDB = "gridwright.workload.sql"
+"""Few commands need what it imports, and each fork would take longer."""
 OF_AWS = ("autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "fsx", "iam", "s3", "ssm", "sts")
 """Their descriptions are read once: each command on a cloud reads some of them, for a second of one core."""
+UNFLUSHED = 120
+"""The interpreter's own exit status where the last of what was written is lost."""
 LONGEST = 1 << 20
 """Bytes of what a command is started with."""
 
@@ -68,7 +62,7 @@ class Server:
         """Fork a command; whether this is it."""
         said, files, _, _ = socket.recv_fds(self._requests, LONGEST, 4)
         if not said:
-            sys.exit(0)
+            os._exit(0)
         *standard, status = files
         pid = os.fork()
         if not pid:
@@ -123,8 +117,9 @@ def descriptions_once() -> None:
 
 def _import_all() -> None:
     """Import what commands import as they go on; a fork would have no thread that an import starts."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for module in walk_packages(gridwright.__path__, "gridwright."):
-        if not module.name.startswith((*WITH_THREADS, *OF_MACHINES)):
+        if not module.name.startswith((WITH_DUCKDB, *OF_MACHINES)):
             import_module(module.name)
     descriptions_once()
     for service in OF_AWS:
@@ -133,8 +128,35 @@ def _import_all() -> None:
     gc.freeze()
 
 
+def _run() -> int:
+    """Run the command; its exit status."""
+    try:
+        run()
+    except SystemExit as ended:
+        if isinstance(ended.code, int | None):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)  # noqa: T201 - as the interpreter does
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(status: int) -> None:
+    """End as an interpreter does, but free nothing: what was imported before the fork would be copied."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except OSError:
+        status = UNFLUSHED
+    os._exit(status)
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _import_all()
     Server(socket.socket(fileno=int(sys.argv[1]))).serve()
-    run()
+    _end(_run())
