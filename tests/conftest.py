@@ -23,6 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # Tests run side by side, and disturb each other; those about that say otherwise.
     os.environ.setdefault("GRIDWRIGHT_ALLOW_DISTURBED", "1")
+    # Tests say which images there are; moto would make its own each time that it is emptied.
+    os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
     if config.getoption("--thorough"):
         # Every command as users start it; else only those that are started with a prefix or other settings.
         os.environ["GRIDWRIGHT_TESTS_START"] = "1"

@@ -23,8 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
-import boto3  # noqa: F401 - imported for the commands
-from botocore.loaders import JSONFileLoader, Loader
+import boto3
+import botocore.session
 
 import gridwright
 from gridwright.cli.start import run
@@ -33,7 +33,11 @@ OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("boot.", "aws.bo
 """What machines run from files beside each other: no command imports it."""
 WITH_DUCKDB = "gridwright.workload.sql"
 """Few commands need what it imports, and each fork would take longer."""
-OF_AWS = ("autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "fsx", "iam", "s3", "ssm", "sts")
+OF_AWS = (
+    *("autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "elbv2", "fsx", "iam"),
+    *("kms", "resourcegroupstaggingapi", "route53", "s3", "secretsmanager", "service-quotas"),
+    *("sns", "ssm", "sts"),
+)
 """Their descriptions are read once: each command on a cloud reads some of them, for a second of one core."""
 UNFLUSHED = 120
 """The interpreter's own exit status where the last of what was written is lost."""
@@ -105,14 +109,9 @@ def _become(request: dict[str, object], standard: list[int]) -> None:
 
 @cache
 def descriptions_once() -> None:
-    """Have this process and its forks read what describes a service of AWS once, not for each client."""
-    read = JSONFileLoader.load_file
-
-    @cache
-    def kept(path: str) -> object:
-        return read(JSONFileLoader(), path)
-
-    JSONFileLoader.load_file = lambda _, path: kept(path)
+    """Have this process and its forks read what describes services of AWS once, not for each session."""
+    loader = botocore.session.Session().get_component("data_loader")
+    botocore.session.create_loader = lambda _=None: loader
 
 
 def _import_all() -> None:
@@ -123,7 +122,7 @@ def _import_all() -> None:
             import_module(module.name)
     descriptions_once()
     for service in OF_AWS:
-        Loader().load_service_model(service, "service-2")
+        boto3.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.freeze()
 
