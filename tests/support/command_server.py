@@ -18,13 +18,15 @@ import signal
 import socket
 import sys
 import threading
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import Any
 
 import boto3
 import botocore.session
+from botocore import hooks
 
 import gridwright
 from gridwright.cli.start import run
@@ -108,10 +110,22 @@ def _become(request: dict[str, object], standard: list[int]) -> None:
 
 
 @cache
-def descriptions_once() -> None:
-    """Have this process and its forks read what describes services of AWS once, not for each session."""
+def botocore_once() -> None:
+    """Have this process and its forks do once what botocore does for each session: a twentieth of a second.
+
+    It reads what describes services, looks for other names of 120 events, and how each of their handlers is
+    called.
+    """
     loader = botocore.session.Session().get_component("data_loader")
     botocore.session.create_loader = lambda _=None: loader
+    hooks.accepts_kwargs = lru_cache(maxsize=1024)(hooks.accepts_kwargs)
+    begin, names = hooks.EventAliaser.__init__, dict[str, str]()
+
+    def begun(self: Any, *more: Any) -> None:
+        begin(self, *more)
+        self._alias_name_cache = names
+
+    hooks.EventAliaser.__init__ = begun
 
 
 def _import_all() -> None:
@@ -120,7 +134,7 @@ def _import_all() -> None:
     for module in walk_packages(gridwright.__path__, "gridwright."):
         if not module.name.startswith((WITH_DUCKDB, *OF_MACHINES)):
             import_module(module.name)
-    descriptions_once()
+    botocore_once()
     for service in OF_AWS:
         boto3.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106
     assert len(list(Path("/proc/self/task").iterdir())) == 1
