@@ -30,6 +30,7 @@ from botocore import hooks
 
 import gridwright
 from gridwright.cli.start import run
+from gridwright.report import document
 
 OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("boot.", "aws.boot.", "oci.boot."))
 """What machines run from files beside each other: no command imports it."""
@@ -134,6 +135,8 @@ def _import_all() -> None:
     for module in walk_packages(gridwright.__path__, "gridwright."):
         if not module.name.startswith((WITH_DUCKDB, *OF_MACHINES)):
             import_module(module.name)
+    for template in document.environment().list_templates(extensions=["j2"]):
+        document.environment().get_template(template)
     botocore_once()
     for service in OF_AWS:
         boto3.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106
