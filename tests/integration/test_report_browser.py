@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from gridwright.report import render_report
+from gridwright.report.page import render_report
 from gridwright.report.usage_page import usage_page
 from tests.fixtures.runs import built_runs
 from tests.support.skips import needs
