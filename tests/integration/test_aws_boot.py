@@ -615,7 +615,16 @@ def test_a_distribution_that_is_not_supported_is_said_so(
     assert not (machines.root / "played").exists()
 
 
-@pytest.mark.parametrize(("identity", "version"), [("rocky", "8.10"), ("almalinux", "9.4"), ("amzn", "2023")])
+@pytest.mark.parametrize(
+    ("identity", "version"),
+    [
+        ("rocky", "8.10"),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in [("almalinux", "9.4"), ("amzn", "2023")]
+        ),
+    ],
+)
 def test_a_machine_of_the_red_hat_family_installs_ansible_by_dnf(
     machines: Machines, identity: str, version: str
 ) -> None:
