@@ -68,6 +68,8 @@ enum Fault {
     Unusual,
     /// A refusal, or a file that cannot be read as it was: who asks once more finds out what it is.
     Again,
+    /// No answer, or no connection, in the time that there is.
+    Late,
     /// The file cannot be written.
     File(Errno),
     /// So many bytes came in so many seconds.
@@ -75,8 +77,11 @@ enum Fault {
 }
 
 impl From<Errno> for Fault {
-    fn from(_: Errno) -> Self {
-        Self::Unusual
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::AGAIN => Self::Late,
+            _ => Self::Unusual,
+        }
     }
 }
 
@@ -125,7 +130,7 @@ struct Connection {
 impl Connection {
     fn new(of: &Arc<Shared>) -> Result<Self, Fault> {
         let stream = connected(&of.host, of.port, of.limits.connect_s, of.limits.read_s)
-            .map_err(|_| Fault::Unusual)?;
+            .map_err(|_| Fault::Late)?;
         let socket = OwnedFd::from(stream);
         let mut waiting = locked(&of.waiting);
         if waiting.is_closed {
@@ -314,7 +319,8 @@ impl Exchange {
             let made = order.make_file().map_err(Fault::File);
             let (word, head, sum, value) = match made.and_then(|()| self.carry_out(&order)) {
                 Ok((head, crc)) => ("done", head, crc, 0),
-                Err(Fault::Unusual | Fault::Again) => ("anew", Vec::new(), 0, 0),
+                Err(Fault::Again) => ("anew", Vec::new(), 0, 0),
+                Err(Fault::Unusual | Fault::Late) => ("unusual", Vec::new(), 0, 0),
                 Err(Fault::Slow(bytes, seconds)) => (
                     "slow",
                     Vec::new(),
@@ -327,9 +333,8 @@ impl Exchange {
                 number, file, way, ..
             } = order;
             let last = match (word, way) {
-                ("anew", Way::Fetch { .. }) | ("done", Way::Fetch { makes: true, .. }) => {
-                    file.into_raw_fd()
-                }
+                ("anew" | "unusual", Way::Fetch { .. })
+                | ("done", Way::Fetch { makes: true, .. }) => file.into_raw_fd(),
                 // Whoever is told of the end may do with the file what he likes.
                 (_, _) => {
                     drop(file);

@@ -78,7 +78,7 @@ class RequestThreads:
     def ask_for(
         self,
         future: Future[_Made],
-        plainly: Callable[[PlainConnection], _Made],
+        plainly: Callable[[PlainConnection], _Made] | None,
         otherwise: Callable[[], _Made],
         let_go: Callable[[], None] = lambda: None,
     ) -> None:
@@ -108,25 +108,25 @@ class RequestThreads:
     def attempt(
         self,
         connection: PlainConnection,
-        plainly: Callable[[PlainConnection], _Made],
+        plainly: Callable[[PlainConnection], _Made] | None,
         otherwise: Callable[[], _Made],
     ) -> _Made:
         """What a plain request gives, or else what `otherwise` gives, which is tried again.
+
+        Without `plainly`, such a request had an unusual answer just before, or none.
 
         Raises StoreError, and what reading or writing the file has raised.
         """
         began = time.monotonic()
         try:
-            if self.asks_plainly:
+            if plainly is not None and self.asks_plainly:
                 try:
                     made = _over(connection, plainly)
                 except (Unusual, OSError, ValueError):
                     connection.close()
-                    self._unusual += 1
-                    if self._unusual % _MOST_UNUSUAL == 0:
-                        self._not_before = time.monotonic() + _PAUSE_S
+                    self.note_answer(is_plain=False)
                 else:
-                    self._unusual = 0
+                    self.note_answer(is_plain=True)
                     return made
             return self._tries.of(lambda: self._unless_given_up(otherwise))
         except FileFault as error:
@@ -135,6 +135,12 @@ class RequestThreads:
         finally:
             if time.monotonic() - began > _SLOW_S:
                 self._at_once = min(self._at_once + 1, self._most)
+
+    def note_answer(self, *, is_plain: bool) -> None:
+        """Note how a plain request was answered."""
+        self._unusual = 0 if is_plain else self._unusual + 1
+        if self._unusual and self._unusual % _MOST_UNUSUAL == 0:
+            self._not_before = time.monotonic() + _PAUSE_S
 
     @property
     def asks_plainly(self) -> bool:
@@ -187,7 +193,7 @@ class SmallFiles:
         self._native = requests.small_exchanges(fewest, most)
         self._numbers = itertools.count()
         self._begun: dict[
-            int, tuple[Future[Any], Callable[[bytes, int, int], Any], Callable[[int], None]]
+            int, tuple[Future[Any], Callable[[bytes, int, int], Any], Callable[[int, bool], None]]
         ] = {}
         self._thread: threading.Thread | None = None
 
@@ -200,11 +206,11 @@ class SmallFiles:
         request: StoreRequest,
         file: tuple[int, tuple[int, int, int, int]],
         made: Callable[[dict[str, str], int], _Made],
-        anew: Callable[[Future[_Made]], None],
+        anew: Callable[[Future[_Made], bool], None],
     ) -> Future[_Made]:
         """Send an open file: `made` makes the result of the answer's headers and the CRC-64/NVME.
 
-        `anew` has it sent otherwise.
+        `anew` has it sent otherwise; with True a plain request had an unusual answer, or none in time.
         """
         future: Future[_Made] = Future()
         self._under_way.begin(future)
@@ -215,7 +221,7 @@ class SmallFiles:
                 future,
                 lambda number: native.send(number, self._requests.head(request, stamp[0]), descriptor, stamp),
                 lambda head, crc, _: made(parsed_head(str(head, "latin-1"))[1], crc),
-                lambda _: anew(future),
+                lambda _, is_unusual: anew(future, is_unusual),
             )
         return future
 
@@ -225,12 +231,12 @@ class SmallFiles:
         object_: tuple[int, str],
         place: FilePlace,
         made: Callable[[int, int], _Made],
-        anew: Callable[[Future[_Made], int], None],
+        anew: Callable[[Future[_Made], int, bool], None],
     ) -> Future[_Made]:
         """Write an object of a size and an ETag into a file.
 
         `made` makes the result of the CRC-64/NVME and the descriptor of a new file, or 0. `anew` has it
-        fetched otherwise, into another descriptor of the file, which is its own.
+        fetched otherwise, as in `send`, into another descriptor of the file, which is its own.
         """
         future: Future[_Made] = Future()
         self._under_way.begin(future)
@@ -240,7 +246,7 @@ class SmallFiles:
                 future,
                 lambda number: native.fetch(number, self._requests.head(request), place, object_),
                 lambda _, crc, descriptor: made(crc, descriptor),
-                lambda other: anew(future, other or own_descriptor(place)),
+                lambda other, is_unusual: anew(future, other or own_descriptor(place), is_unusual),
             )
         return future
 
@@ -249,7 +255,7 @@ class SmallFiles:
         future: Future[Any],
         put: Callable[[int], None],
         made: Callable[[bytes, int, int], Any],
-        anew: Callable[[int], None],
+        anew: Callable[[int, bool], None],
     ) -> None:
         number = next(self._numbers)
         self._begun[number] = future, made, anew
@@ -258,7 +264,7 @@ class SmallFiles:
                 put(number)
             except (Unusual, ValueError):
                 del self._begun[number]
-                anew(0)
+                anew(0, False)
         except OSError as error:
             self._begun.pop(number, None)
             self._under_way.failed(future, error)
@@ -273,9 +279,13 @@ class SmallFiles:
                 try:
                     match word:
                         case "done":
+                            self._threads.note_answer(is_plain=True)
                             self._under_way.done(future, made(head, crc, last))
                         case "anew":
-                            anew(last)
+                            anew(last, False)
+                        case "unusual":
+                            self._threads.note_answer(is_plain=False)
+                            anew(last, True)
                         case "file":
                             self._under_way.failed(future, OSError(last, os.strerror(last)))
                         case _:

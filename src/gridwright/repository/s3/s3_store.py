@@ -100,10 +100,11 @@ class _Object:
         progress: Progress | None,
         future: Future[FetchedFile] | None = None,
     ) -> None:
-        """`descriptor` is its own, and goes to whom the future `makes` a file for. Raises OSError."""
+        """`descriptor` is its own; where it `makes` a new file, the future has it. Raises OSError."""
         self.reference, self.progress = reference, progress
         self.file = ContentFile(descriptor, reference.size)
-        self.makes = makes
+        self.makes, self.is_unusual = makes, False
+        """Whether a plain request had an unusual answer just before, or none."""
         self.left = range_count(reference.size)
         """Ranges that have not arrived."""
         self.future = Future[FetchedFile]() if future is None else future
@@ -149,8 +150,10 @@ class RangeFetching:
             Moved(progress).to(size)
             return descriptor if makes else None, f"{crc:016x}"
 
-        def anew(future: Future[FetchedFile], other: int) -> None:
-            self._fetch(threads, _Object(reference, other, makes, progress, future), url)
+        def anew(future: Future[FetchedFile], other: int, is_unusual: bool) -> None:
+            wanted = _Object(reference, other, makes, progress, future)
+            wanted.is_unusual = is_unusual
+            self._fetch(threads, wanted, url)
 
         request = _get_request(reference, (0, size))
         return small.fetch(request, (size, reference.etag), place, made, anew)
@@ -201,7 +204,9 @@ class RangeFetching:
 
         crc = threads.attempt(
             connection,
-            lambda each: fetch(each, request, reference, span, wanted.file, moved),
+            None
+            if wanted.is_unusual
+            else lambda each: fetch(each, request, reference, span, wanted.file, moved),
             by_botocore,
         )
         with self._lock:
@@ -603,8 +608,8 @@ class S3Store:
             upload.sent(crc)
             return written(headers)
 
-        def anew(future: Future[WrittenObject]) -> None:
-            self._small.ask_for(future, plainly, otherwise)
+        def anew(future: Future[WrittenObject], is_unusual: bool) -> None:
+            self._small.ask_for(future, None if is_unusual else plainly, otherwise)
 
         return self._small_files.send(request, file, taken, anew)
 
