@@ -7,13 +7,16 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from gridwright.errors import ExitStatus
-from tests.support.command import wait_until
+from tests.support.command import Command, wait_until
+from tests.support.lying_store import Answer, LyingStore
+from tests.support.object_store import StoreServer
 
 ENTRY = "from gridwright.cli.start import run; run()"
 """What the installed command does."""
@@ -107,3 +110,36 @@ def test_what_the_caller_ignores_is_no_order(tmp_path: Path) -> None:
             process.send_signal(signal.SIGHUP)
             spec.write(b"filesystems:\n  disk: {type: local, path: /d}\n")
         assert ended(process)[0] == ExitStatus.DONE
+
+
+@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
+def test_while_a_store_takes_no_file(
+    gridwright: Command, library: Path, server: StoreServer, url: str, order: signal.Signals
+) -> None:
+    """The lease is given back by the store, too, which answers nobody any more."""
+    for place in range(200):
+        (library / f"file{place}").write_bytes(b"x" * 1000)
+    is_over, begun = threading.Event(), threading.Event()
+
+    def hangs(answer: Answer) -> None:
+        if "/file" in answer.path or begun.is_set():
+            begun.set()
+            is_over.wait(60)
+
+    command = ("repo", "export", "--bucket", url, "--directory", library)
+    with LyingStore(server.endpoint_url) as liar:
+        liar.instead = hangs
+        environment = {**server.environment, "AWS_ENDPOINT_URL": liar.endpoint_url}
+        try:
+            with gridwright.start(*command, environment=environment) as running:
+                assert begun.wait(60)
+                running.signal(order)
+                since_s = time.monotonic()
+                ended = running.end()
+                took_s = time.monotonic() - since_s
+        finally:
+            is_over.set()
+    assert ended.status == ExitStatus.INTERRUPTED, ended.text
+    assert "Traceback" not in ended.err
+    # Two ways to wait, of half a second each, on a machine that does other things.
+    assert took_s < 10

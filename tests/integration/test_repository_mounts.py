@@ -37,6 +37,23 @@ def test_nothing_comes_into_what_is_mounted_over_a_directory(
     assert not (library / "m" / "one").exists()
 
 
+def test_few_open_files_are_enough_for_many(
+    server: StoreServer, gridwright: Command, library: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    for place in range(1500):
+        (library / f"d{place % 7}").mkdir(exist_ok=True)
+        (library / f"d{place % 7}" / f"file{place}").write_bytes(os.urandom(100))
+    other = tmp_path / "other"
+    other.mkdir()
+    few = ("prlimit", "--nofile=256:256")
+    for verb, directory in (("export", library), ("import", other)):
+        flags = ("--bucket", prefix_of(request.node.name), "--directory", directory)
+        more = ("--contents",) if verb == "import" else ()
+        ended = gridwright("repo", verb, "--json", *flags, *more, prefix=few)
+        assert ended.json["problems"] == [], ended.text
+    assert sum(each.is_file() for each in other.rglob("file*")) == 1500
+
+
 def test_a_deep_directory_keeps_nobody_elses_files_from_being_exported(
     server: StoreServer, gridwright: Command, library: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -178,6 +178,21 @@ def test_damaged_bytes_are_refused_where_the_store_has_no_crc(
     assert not (library / "damaged").exists() or not any((library / "damaged").read_bytes())
 
 
+def test_what_came_damaged_once_is_fetched_again_before_its_object_is_blamed(
+    server: StoreServer, library: Path, prefix: str, liar: LyingStore
+) -> None:
+    put(server, prefix, damaged=b"d" * 5000)
+    once = iter([b"e"])
+
+    def damage(answer: Answer) -> None:
+        if answer.method == "GET" and answer.path.endswith("/damaged"):
+            answer.body = answer.body.replace(b"d", next(once, b"d"), 1)
+
+    liar.lie = damage
+    assert run(library, through(liar, server), bring, url(prefix)) == []
+    assert (library / "damaged").read_bytes() == b"d" * 5000
+
+
 def test_a_file_that_arrived_damaged_is_not_taken_for_sent(
     server: StoreServer, library: Path, prefix: str, liar: LyingStore
 ) -> None:

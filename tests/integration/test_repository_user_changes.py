@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gridwright.repository import making
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.known_file import KnownFile
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.store import ObjectHead
 from tests.support.as_user import ALICE, MALLORY
@@ -37,6 +41,59 @@ def rewrite(file: Path, content: bytes) -> None:
 def content_of(server: StoreServer, url: str, name: str) -> bytes:
     key = f"{url.removeprefix(f's3://{BUCKET}/')}/{name}"
     return bytes(server.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
+
+
+@pytest.mark.parametrize("is_there_before", [False, True])
+def test_what_users_do_to_a_file_once_it_has_its_name_is_theirs(
+    library: Path,
+    tmp_path: Path,
+    server: StoreServer,
+    url: str,
+    is_there_before: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A job that waits for a name is there before the import has noted the file."""
+    names = [f"file{place}" for place in range(40)]
+    other = tmp_path / "other"
+    other.mkdir()
+    if is_there_before:
+        for name in names:
+            (library / name).write_bytes(b"old")
+        run(library, server, do_export, url)
+        run(other, server, bring, url)
+    for name in names:
+        (library / name).write_bytes(b"first")
+        (library / name).chmod(0o600)
+    run(library, server, do_export, url)
+    users, place = [], making.Maker.note_named
+
+    def changed_first(self: making.Maker, row: KnownFile, *more: Any) -> None:
+        file = other / os.fsdecode(row.path)
+        match int(file.name.removeprefix("file")) % 4:
+            case 0:  # Where a lease holds the file, this waits.
+                users.append(threading.Thread(target=rewrite, args=(file, b"users")))
+                users[-1].start()
+                users[-1].join(0.05)
+            case 1:
+                file.chmod(0o640)
+            case 2:
+                os.setxattr(file, "user.of-a-job", b"x")
+        place(self, row, *more)
+
+    monkeypatch.setattr(making.Maker, "note_named", changed_first)
+    run(other, server, bring, url)
+    monkeypatch.undo()
+    for each in users:
+        each.join(60)
+    assert [(other / name).read_bytes() for name in names] == [
+        b"first" if place % 4 else b"users" for place in range(40)
+    ]
+    report = run(other, server, do_export, url)
+    assert report.problems == []
+    assert report.done["sent"].count == 10, report.text()
+    assert report.done["given new attributes"].count == 20, report.text()
+    assert content_of(server, url, "file4") == b"users"
+    assert run(other, server, do_export, url).done == {}
 
 
 @pytest.mark.root

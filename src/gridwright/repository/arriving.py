@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
+import resource
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -15,11 +16,15 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.store import FetchedFile
 
 FLUSHED_FILES, FLUSHED_BYTES = 192, 64 << 20
-"""Files that are whole, or their bytes, from which on a flush is worth while."""
+"""Files that are whole, or their bytes, from which on a flush is worth while; fewer where few may be open."""
 ALONE_BYTES = 1 << 20
 """Bytes of files, in the mean, that are flushed one by one: that takes no longer than to write them."""
 MOST_HELD = 320
-"""Files under way and whole while others are flushed: each holds up to two descriptors; 1024 are usual."""
+"""Files under way and whole while others are flushed, where so many may be open."""
+_OTHERS_OPEN = 200
+"""Descriptors of connections, directories and databases."""
+_MOST_OPEN = 1024
+"""As many as select(2) tells apart: no limit is raised beyond it."""
 _HOLE = 64 << 10
 """Bytes of zeros that become a hole in a file that had holes."""
 
@@ -45,6 +50,15 @@ class HeldDirectory:
             os.close(self.descriptor)
 
 
+@dataclass(frozen=True, slots=True)
+class BeforeName:
+    """A new file just before it gets its name, after which users may change it."""
+
+    status: os.stat_result
+    is_held: bool
+    """By a lease: whoever opens it waits."""
+
+
 @dataclass(slots=True)
 class Fetching:
     """One file whose content is on its way."""
@@ -59,6 +73,9 @@ class Fetching:
     before: os.stat_result | None
     """What had its name when it was begun."""
     future: Future[str | None] | Future[FetchedFile] | None = None
+    before_name: BeforeName | None = None
+    """What it was when it got its name."""
+    attempt: int = 1
 
     @property
     def directory(self) -> int:
@@ -99,6 +116,21 @@ class Flushed:
 Arrived = queue.SimpleQueue[Fetching | Flushed]
 
 
+def held_at_most() -> int:
+    """How many files may be under way or whole, each with a descriptor, beside as many that are flushed.
+
+    A soft limit of open files (getrlimit(2), RLIMIT_NOFILE) is raised where the hard one allows it.
+    """
+    soft, hard = (
+        _MOST_OPEN if each == resource.RLIM_INFINITY else each
+        for each in resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
+    if soft < (wanted := min(hard, _MOST_OPEN)):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        soft = wanted
+    return max(8, min(MOST_HELD, (soft - _OTHERS_OPEN) // 2))
+
+
 class Flushing:
     """Has whole files flushed in a thread of its own while others are fetched: one flush at a time.
 
@@ -111,6 +143,7 @@ class Flushing:
         """`descriptor` is of any file there; what was flushed goes to `arrived`."""
         self._descriptor = descriptor
         self._arrived = arrived
+        self.most_held = held_at_most()
         self._thread = ThreadPoolExecutor(1, "flush")
         self.whole: list[Fetching] = []
         """Fetched and checked, and waiting for a flush."""
@@ -125,12 +158,13 @@ class Flushing:
     def must_wait(self, under_way: int) -> bool:
         """Whether nothing may be begun before the flush has ended."""
         return self._is_flushing and (
-            len(self.whole) + under_way >= MOST_HELD or self._bytes >= 4 * FLUSHED_BYTES
+            len(self.whole) + under_way >= self.most_held or self._bytes >= 4 * FLUSHED_BYTES
         )
 
     def begin(self, *, even_few: bool = False) -> bool:
         """Begin a flush if it is worth while, or there is anything; whether one is under way."""
-        is_worth = len(self.whole) >= FLUSHED_FILES or self._bytes >= FLUSHED_BYTES
+        many = min(FLUSHED_FILES, self.most_held // 2)
+        is_worth = len(self.whole) >= many or self._bytes >= FLUSHED_BYTES
         if not self._is_flushing and self.whole and (is_worth or even_few):
             self._is_flushing = True
             files, size = self.whole, self._bytes

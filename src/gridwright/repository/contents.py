@@ -130,10 +130,10 @@ class _Contents:
         self._report.begin()
         for row in self._opened.known.manifest_work(FETCH):
             self._begin_from_manifest(row)
-            self._wait_for(MOST_AT_ONCE - 1)
+            self._wait_for_one()
         for row in self._opened.known.rows(f"{_NAMES} AND link_of IS NULL"):
             self._begin(row)
-            self._wait_for(MOST_AT_ONCE - 1)
+            self._wait_for_one()
         self._wait_for_all()
         if not self._opened.is_guarded:
             for row in self._opened.known.manifest_work(LINK):
@@ -223,11 +223,27 @@ class _Contents:
             self._plan(self._make, row)
             return
         held = self._directory_of(row.path, directory)
-        part, descriptor = b"", -1
-        if before is not None or not self._are_nameless:
-            part = part_name()
-            descriptor = open_new(directory, part)
+        part, descriptor = self._new_part(directory, before)
         self._begin_fetching(Fetching(row, part, held.hold(), name, descriptor, before))
+
+    def _new_part(self, directory: int, before: os.stat_result | None) -> tuple[bytes, int]:
+        """A temporary name and its open file; neither for a file that has none until it is whole."""
+        if before is None and self._are_nameless:
+            return b"", -1
+        part = part_name()
+        return part, open_new(directory, part)
+
+    def _fetch_again(self, fetching: Fetching) -> None:
+        """Fetch once more what came damaged: it may be the way, and not the object. Raises OSError."""
+        held = fetching.held.hold()
+        fetching.drop()
+        try:
+            part, descriptor = self._new_part(held.descriptor, fetching.before)
+        except OSError:
+            held.let_go()
+            raise
+        again = Fetching(fetching.row, part, held, fetching.name, descriptor, fetching.before, attempt=2)
+        self._begin_fetching(again)
 
     def _begin_fetching(self, fetching: Fetching) -> None:
         reference = fetching.row.reference(self._opened.settings.bucket_url)
@@ -289,6 +305,11 @@ class _Contents:
             self._held.let_go()
         self._held = directory
 
+    def _wait_for_one(self) -> None:
+        """Wait until another one may be begun."""
+        if not self._report.is_dry_run:
+            self._wait_for(min(MOST_AT_ONCE, self._flushing.most_held) - 1)
+
     def _wait_for(self, most: int) -> None:
         if self._report.is_dry_run:
             return
@@ -329,6 +350,12 @@ class _Contents:
                 self._dress(fetching)
                 self._flushing.add(fetching)
         except StoreError as error:
+            if error.fault is StoreFault.DAMAGED and fetching.attempt == 1:
+                try:
+                    self._fetch_again(fetching)
+                except OSError as other:
+                    self._not_written(row, other)
+                return
             full = os.fstatvfs(fetching.directory).f_bavail == 0
             fetching.drop()
             if full:
@@ -410,6 +437,7 @@ class _Contents:
         with same_times(directory):
             for each in files:
                 try:
+                    each.before_name = self._make.before_name(each.descriptor)
                     if each.part:
                         place_new(directory, each.part, each.name)
                     else:
@@ -427,6 +455,7 @@ class _Contents:
             if fetching.before is not None:
                 if self._is_changed(fetching):
                     return
+                fetching.before_name = self._make.before_name(fetching.descriptor)
                 self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
         except FileExistsError as error:
             fetching.drop()
@@ -436,7 +465,8 @@ class _Contents:
             fetching.drop()
             self._not_written(row, error)
             return
-        self._make.note_new(row, os.fstat(fetching.descriptor))
+        if fetching.before_name is not None:
+            self._make.note_named(row, fetching.descriptor, fetching.before_name)
         self._brought(row)
         fetching.close()
 
@@ -465,7 +495,8 @@ def check_room(opened: OpenRepository, size: int) -> None:
     free = (room.f_bfree if os.geteuid() == 0 else room.f_bavail) * room.f_frsize
     if size > free:
         raise environment_error(
-            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: none was brought",
+            f"the contents are {format_bytes(size)}, and the disk has {format_bytes(free)}: "
+            "no content was brought",
             where=str(opened.settings.directory),
             remedy=f"make room, name fewer paths, or {_left(opened)}",
         )

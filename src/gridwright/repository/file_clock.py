@@ -56,6 +56,13 @@ class FileClock:
         self._window_ns = SHARED_NS
         self._is_fine = False
 
+    @property
+    def is_fine(self) -> bool:
+        """Whether two changes with a look between them surely have two ctimes."""
+        if self._now_ns is None:
+            self.read()
+        return self._is_fine
+
     def recorded_ctime(self, status: FileStatus) -> int:
         """The ctime to be known of a file that has just been looked at: UNKNOWN for one that is too young."""
         now_ns = self._now_ns

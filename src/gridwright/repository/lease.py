@@ -9,6 +9,7 @@ import secrets
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -22,6 +23,8 @@ LEASE_S = 120.0
 _RENEW_S = LEASE_S / 4
 _CLOCKS_S = 900.0
 """How far the clocks of a machine and of the store may be apart: stores refuse requests beyond (SigV4)."""
+_STOPPED_S = 0.5
+"""How long a command that is stopped waits until the store has its lease back."""
 _LONGEST = 4096
 """Bytes of a lease that are read; it has some 150."""
 
@@ -45,10 +48,23 @@ class Lease:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
+        self, _kind: type[BaseException] | None, error: BaseException | None, _where: TracebackType | None
     ) -> None:
         self._ended.set()
-        self._renewing.join()
+        if error is None or isinstance(error, Exception):
+            self._renewing.join()
+            self._give_back()
+            return
+        # Who is stopped waits for no store: a lease that stays is of a process that has ended, or runs out.
+        giving = threading.Thread(target=self._give_back_if_answered, daemon=True)
+        giving.start()
+        giving.join(_STOPPED_S)
+
+    def _give_back_if_answered(self) -> None:
+        with suppress(StoreError):
+            self._give_back()
+
+    def _give_back(self) -> None:
         if self.is_lost:
             return
         try:

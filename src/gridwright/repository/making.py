@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from gridwright.beneath import change_owner, change_times, change_xattr, make_private, pinned
 from gridwright.refusals import reason_of
-from gridwright.repository.arriving import dig_holes
+from gridwright.repository.arriving import BeforeName, dig_holes
 from gridwright.repository.below import PART, remove_part, same_times, steps
 from gridwright.repository.comparing import FileSide, file_side, xattrs_of
 from gridwright.repository.content import crc64_of, is_same_moment, open_for_reading
@@ -188,6 +188,9 @@ def open_new(directory: int, part: bytes) -> int:
     return descriptor
 
 
+_OF_USERS = ("st_mode", "st_uid", "st_gid", "st_size", "st_mtime_ns")
+
+
 class Maker:
     """Makes what rows say, below one repository's directory."""
 
@@ -249,13 +252,37 @@ class Maker:
         try:
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
+            before = self.before_name(descriptor)
             self.place(row.path, directory, part, name)
-            self.note_new(row, os.fstat(descriptor))
+            self.note_named(row, descriptor, before)
         except BaseException:
             remove_part(directory, part)
             raise
         finally:
             os.close(descriptor)
+
+    def before_name(self, descriptor: int) -> BeforeName:
+        """What a file is that is whole, and gets its name now; call `note_named` then. Raises OSError."""
+        is_held = False
+        if self._opened.clock.is_fine:
+            with suppress(OSError):
+                is_held = take_lease(descriptor)
+        return BeforeName(os.fstat(descriptor), is_held)
+
+    def note_named(self, row: KnownFile, descriptor: int, before: BeforeName) -> None:
+        """Note a file that has its name: what users did to it since is theirs, and the next export's.
+
+        Whoever waits for a name is there before this is. Nobody writes to a file that is held by a lease;
+        what else is changed shows. A ctime that may be a user's proves nothing. Raises OSError.
+        """
+        status = os.fstat(descriptor)
+        self.note_new(row, before.status)
+        row.links, row.ctime_ns = status.st_nlink, UNKNOWN
+        is_same = all(getattr(status, each) == getattr(before.status, each) for each in _OF_USERS)
+        if before.is_held and is_same and read_xattrs(descriptor) == row.xattrs:
+            row.ctime_ns = self._opened.clock.recorded_ctime(status)
+        if before.is_held:
+            give_lease_back(descriptor)
 
     def note_new(self, row: KnownFile, status: os.stat_result) -> None:
         """As `note_here`, of a file that this run has made: all that it has came from the bucket."""
@@ -525,8 +552,9 @@ class Maker:
             if not has_lease(descriptor):
                 raise OSError(errno.EBUSY, f"{_OTHER_ATTRIBUTES}, and it is open")
             give_lease_back(descriptor)
+            before = self.before_name(copy)
             self.place(row.path, directory, part, name)
-            note_here(self._opened, row, os.fstat(copy))
+            self.note_named(row, copy, before)
         finally:
             os.close(copy)
             remove_part(directory, part)

@@ -21,7 +21,7 @@ def test_what_was_not_brought_is_a_name_only_where_the_file_system_guards_it(
     opened = opened_without_store(tmp_path)
     try:
         opened.settings = replace(opened.settings, archive_id=archive)
-        with pytest.raises(GridwrightError, match="none was brought") as refused:
+        with pytest.raises(GridwrightError, match="no content was brought") as refused:
             check_room(opened, 1 << 62)
         for text in (str(refused.value), str(disk_is_full(opened))):
             assert remains in text
