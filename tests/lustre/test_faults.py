@@ -39,6 +39,8 @@ OSC = "osc.testfs-OST0001-osc-[!M]*"
 NO_IO, NO_OTHERS = (f"lctl net_drop_add -s '*' -d '*' -r 1 -p {portal}" for portal in (6, 28))
 """The network drops what goes to a portal of OSTs (lustre_idl.h): their I/O, and all other requests."""
 SILENCE = f"{NO_IO}; {NO_OTHERS}"
+LEFT = OF_A_DAY | {"servers-lost"}
+"""What earlier states have left, in histories of connections and in the kernel's log."""
 SERVER_PROGRAM = """
 from gridwright.commands import run_here
 from gridwright.filesystems.lustre_client.health import copytool_findings, health
@@ -174,7 +176,7 @@ def test_each_flag_of_a_target_has_its_own_mend_also_without_a_spec(
     assert "TARGET.degraded=0" in finding["remedy"]
     assert "TARGET.no_create=0" in finding["remedy"]
     assert "readonly" not in finding["remedy"]
-    assert set(flagged) - healthy <= {"target-degraded", *OF_A_DAY}
+    assert set(flagged) - healthy <= {"target-degraded", *LEFT}
 
 
 @pytest.mark.thorough
@@ -267,7 +269,12 @@ def test_a_target_that_nobody_uses_is_found_silent_by_the_question_for_its_space
     """The one that asks stays on the way, though its lctl was killed."""
     grid.machine.run(SILENCE)
     try:
-        said = grid.machine.python(TOLD_PROGRAM)
+        for _ in range(3):
+            # A client gives the same answer again for some seconds.
+            grid.machine.run("sleep 3")
+            said = grid.machine.python(TOLD_PROGRAM)
+            if "target-silent" in said:
+                break
     finally:
         grid.speak()
     assert "target-silent" in said, said
@@ -313,7 +320,7 @@ def silent(grid: Grid, healthy: set[str]) -> Silent:
 def test_the_doctor_names_silent_osts_and_ends(silent: Silent, healthy: set[str]) -> None:
     """A doctor that waits for calls on the libraries took 174 s."""
     assert "testfs-OST000" in text_of(silent.doctor, "target-silent") + text_of(silent.doctor, "target-away")
-    assert set(silent.doctor) - healthy <= {"target-silent", "target-away", "health-incomplete", *OF_A_DAY}
+    assert set(silent.doctor) - healthy <= {"target-silent", "target-away", "health-incomplete", *LEFT}
     assert silent.doctor_s < 120
 
 
@@ -354,9 +361,7 @@ def test_what_an_mdt_that_is_away_leads_to_is_no_fault_of_its_own(
     mdt_away: MdtAway, healthy: set[str]
 ) -> None:
     assert "testfs-MDT0000" in text_of(mdt_away.doctor, "target-away")
-    assert set(mdt_away.doctor) - healthy <= {"target-away", "management-server-away", *OF_A_DAY}, (
-        mdt_away.doctor
-    )
+    assert set(mdt_away.doctor) - healthy <= {"target-away", "management-server-away", *LEFT}, mdt_away.doctor
 
 
 @pytest.mark.thorough
@@ -383,7 +388,7 @@ def test_a_library_whose_ost_is_switched_off_has_no_fault_of_its_permissions(
         grid.set(f"'{OSC}.active=1'")
         grid.machine.run(f"lfs setstripe -d {library}")
     assert "testfs-OST0001" in text_of(found, "target-inactive")
-    assert set(found) - healthy <= {"target-inactive", *OF_A_DAY}
+    assert set(found) - healthy <= {"target-inactive", *LEFT}
 
 
 @pytest.mark.thorough
@@ -396,7 +401,7 @@ def test_an_eviction_is_told_without_a_spec_with_what_it_cost(grid: Grid, health
         f"timeout 60 sh -c 'dd if=/dev/zero of={DIRECTORY}/more bs=1M count=1 conv=fsync; sync'; true"
     )
     found = grid.doctor()
-    assert set(found) - healthy <= OF_A_DAY
+    assert set(found) - healthy <= LEFT
     told = text_of(found, "client-evicted")
     assert "testfs-OST0001" in told
     assert "What jobs had written and it had not taken is lost" in told
@@ -417,7 +422,7 @@ def test_an_iotest_without_space_and_the_doctor_name_the_full_ost(grid: Grid, he
         machine.run(f"rm -f {DIRECTORY}/fill; sync")
     assert ended.status == 3, ended
     assert "testfs-OST0001" in text_of(found, "target-full")
-    assert set(found) - healthy <= {"target-full", "targets-unbalanced", *OF_A_DAY}
+    assert set(found) - healthy <= {"target-full", "targets-unbalanced", *LEFT}
     assert "testfs-OST0001 (" in ended.text
     assert "testfs-OST0000 (" not in ended.text
     assert "the file lies on 1 target: testfs-OST0001" in ended.text
@@ -479,7 +484,7 @@ def test_the_doctor_finds_an_ost_that_is_away_without_a_spec_and_nothing_that_fo
     ost_away: OstAway, healthy: set[str]
 ) -> None:
     assert "testfs-OST0001" in text_of(ost_away.doctor, "target-away")
-    assert set(ost_away.doctor) - healthy <= {"target-away", *OF_A_DAY}
+    assert set(ost_away.doctor) - healthy <= {"target-away", *LEFT}
 
 
 @pytest.mark.thorough
