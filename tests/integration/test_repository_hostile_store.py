@@ -180,7 +180,9 @@ def test_an_endpoint_that_is_none_is_named(gridwright: Command, tmp_path: Path, 
 
 LARGE = bytes(range(251)) * ((9 << 20) // 251) + b"and no whole block"
 """Of one range, and written past the page cache where the kernel says that it can do so."""
-HALF = len(LARGE) // 2
+SMALL = LARGE[:200_018]
+"""Of some pieces, which threads of the native part move."""
+BODIES = pytest.mark.parametrize("body", [SMALL, LARGE], ids=["small", "large"])
 
 
 def head(size: int = len(LARGE)) -> bytes:
@@ -200,7 +202,7 @@ def fetching(
             store.close()
 
 
-def after_a_failure(*first: bytes) -> Answers:
+def after_a_failure(body: bytes, *first: bytes) -> Answers:
     """The whole object, to all but the first who asks: that one is given this, and the connection breaks."""
     asked = itertools.count()
 
@@ -208,8 +210,8 @@ def after_a_failure(*first: bytes) -> Answers:
         if next(asked) == 0:
             yield from first
         else:
-            yield head()
-            yield LARGE
+            yield head(len(body))
+            yield body
 
     return answers
 
@@ -217,65 +219,108 @@ def after_a_failure(*first: bytes) -> Answers:
 @pytest.mark.parametrize(
     "first",
     [
-        (), (head(),), (head(), LARGE[:HALF]), (head(), LARGE[:-1]), (head()[:40],),
-        (b"HTTP/1.1 200 OK\r\n\r\n",),
+        lambda _: (), lambda body: (head(len(body)),), lambda body: (head(len(body)), body[: len(body) // 2]),
+        lambda body: (head(len(body)), body[:-1]), lambda body: (head(len(body))[:40],),
+        lambda _: (b"HTTP/1.1 200 OK\r\n\r\n",),
     ],
     ids=["nothing", "head", "half", "all but a byte", "half a head", "no length"],
 )  # fmt: skip
-def test_a_body_that_breaks_off_is_asked_for_again(tmp_path: Path, first: tuple[bytes, ...]) -> None:
+@BODIES
+def test_a_body_that_breaks_off_is_asked_for_again(
+    tmp_path: Path, first: Callable[[bytes], tuple[bytes, ...]], body: bytes
+) -> None:
+    answers = after_a_failure(body, *first(body))
     with (
         (tmp_path / "file").open("w+b") as file,
-        fetching(after_a_failure(*first), file.fileno()) as (_, future),
+        fetching(answers, file.fileno(), len(body)) as (_, future),
     ):
-        assert future.result(60) == f"{crc64(LARGE):016x}"
-    assert (tmp_path / "file").read_bytes() == LARGE
+        assert future.result(60) == f"{crc64(body):016x}"
+    assert (tmp_path / "file").read_bytes() == body
 
 
-def test_a_body_that_is_too_short_each_time_is_none(tmp_path: Path) -> None:
-    def short(_head: bytes) -> Iterator[bytes]:
-        yield head()
-        yield LARGE[:HALF]
-
-    with (tmp_path / "file").open("w+b") as file, fetching(short, file.fileno()) as (_, future):
+@BODIES
+def test_a_body_that_is_too_short_each_time_is_none(tmp_path: Path, body: bytes) -> None:
+    answers = [head(len(body)), body[: len(body) // 2]]
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        fetching(lambda _: iter(answers), file.fileno(), len(body)) as (_, future),
+    ):
         assert isinstance(future.exception(60), StoreError)
 
 
-def test_no_more_of_a_body_is_taken_than_the_object_has(tmp_path: Path) -> None:
-    def long(_head: bytes) -> Iterator[bytes]:
-        yield head()
-        yield LARGE + b"X" * 100_000
-
-    with (tmp_path / "file").open("w+b") as file, fetching(long, file.fileno()) as (store, future):
-        assert future.result(60) == f"{crc64(LARGE):016x}"
-        # What came behind it is no answer to the next request.
-        file.truncate(0)
-        reference = ObjectReference("s3://bucket", "key", ETAG, None, len(LARGE))
-        assert store.fetch(reference, file.fileno()).result(60) == f"{crc64(LARGE):016x}"
-    assert (tmp_path / "file").read_bytes() == LARGE
-
-
-def test_the_sum_of_a_body_is_of_what_came(tmp_path: Path) -> None:
-    damaged = LARGE[:HALF] + b"?" + LARGE[HALF + 1 :]
-    answers = [head(), damaged]
+@BODIES
+def test_no_more_of_a_body_is_taken_than_the_object_has(tmp_path: Path, body: bytes) -> None:
+    answers = [head(len(body)), body + b"X" * 100_000]
     with (
         (tmp_path / "file").open("w+b") as file,
-        fetching(lambda _: iter(answers), file.fileno()) as (_, future),
+        fetching(lambda _: iter(answers), file.fileno(), len(body)) as (store, future),
     ):
-        assert future.result(60) == f"{crc64(damaged):016x}" != f"{crc64(LARGE):016x}"
+        assert future.result(60) == f"{crc64(body):016x}"
+        # What came behind it is no answer to the next request.
+        file.truncate(0)
+        reference = ObjectReference("s3://bucket", "key", ETAG, None, len(body))
+        assert store.fetch(reference, file.fileno()).result(60) == f"{crc64(body):016x}"
+    assert (tmp_path / "file").read_bytes() == body
+
+
+@BODIES
+def test_the_sum_of_a_body_is_of_what_came(tmp_path: Path, body: bytes) -> None:
+    half = len(body) // 2
+    damaged = body[:half] + b"?" + body[half + 1 :]
+    answers = [head(len(body)), damaged]
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        fetching(lambda _: iter(answers), file.fileno(), len(body)) as (_, future),
+    ):
+        assert future.result(60) == f"{crc64(damaged):016x}" != f"{crc64(body):016x}"
     assert (tmp_path / "file").read_bytes() == damaged
 
 
-def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("etag", ["", "1" * 32, f"{ETAG}-2"])
+def test_another_object_than_was_asked_for_is_none(tmp_path: Path, etag: str) -> None:
+    """A store, or a cache on the way, may ignore If-Match."""
+    answers = [head(len(SMALL)).replace(ETAG.encode(), etag.encode()), SMALL]
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        fetching(lambda _: iter(answers), file.fileno(), len(SMALL)) as (_, future),
+    ):
+        assert isinstance(future.exception(60), StoreError)
+
+
+def test_a_new_file_comes_without_a_name(tmp_path: Path) -> None:
+    directory = os.open(tmp_path, os.O_RDONLY)
+    reference = ObjectReference("s3://bucket", "key", ETAG, None, len(SMALL))
+    try:
+        with store_that(after_a_failure(SMALL, head(len(SMALL)), SMALL[:70_000])) as url:
+            store = S3Store(connect("bucket", endpoint_url=url), pause_ms=1)
+            # What came of the first answer is written over by the second one.
+            for _ in range(2):
+                made, crc = store.fetch_new(reference, directory).result(60)
+                assert made is not None and crc == f"{crc64(SMALL):016x}"
+                assert os.pread(made, len(SMALL) + 1, 0) == SMALL
+                assert os.fstat(made).st_nlink == 0 and os.fstat(made).st_mode & 0o777 == 0o600
+                os.close(made)
+            store.close()
+        assert not list(tmp_path.iterdir())
+    finally:
+        os.close(directory)
+
+
+@BODIES
+def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     monkeypatch.setattr(plain, "READ_S", 1)
+    monkeypatch.setattr(answer_limits, "SLOWEST", 1 << 20)
 
     def dripping(_head: bytes) -> Iterator[bytes]:
-        yield head() + LARGE[:5000]
-        monkeypatch.setattr(answer_limits, "SLOWEST", 1 << 20)
+        yield head(len(body)) + body[:5000]
         for _ in range(10_000):
             time.sleep(0.02)
             yield b"X"
 
-    with (tmp_path / "file").open("w+b") as file, fetching(dripping, file.fileno()) as (_, future):
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        fetching(dripping, file.fileno(), len(body)) as (_, future),
+    ):
         assert "bytes in" in str(future.exception(30))
 
 
@@ -291,23 +336,27 @@ def test_a_file_without_room_ends_its_object(size: int) -> None:
         os.close(descriptor)
 
 
-def test_a_body_under_way_is_given_up_at_once(tmp_path: Path) -> None:
+@BODIES
+def test_a_body_under_way_is_given_up_at_once(tmp_path: Path, body: bytes) -> None:
     is_over, begun = threading.Event(), threading.Event()
 
     def stalled(_head: bytes) -> Iterator[bytes]:
-        yield head()
-        yield LARGE[:HALF]
+        yield head(len(body))
+        yield body[: len(body) // 2]
         begun.set()
         is_over.wait(60)
 
     before = set(threading.enumerate())
-    with (tmp_path / "file").open("w+b") as file, fetching(stalled, file.fileno()) as (store, future):
+    with (
+        (tmp_path / "file").open("w+b") as file,
+        fetching(stalled, file.fileno(), len(body)) as (store, future),
+    ):
         assert begun.wait(60)
         since_s = time.monotonic()
         store.close()
         assert isinstance(future.exception(1), StoreError)
         for each in set(threading.enumerate()) - before:
-            if each.name == "requests":
+            if each.name in ("requests", "small files"):
                 each.join(1)
                 assert not each.is_alive()
         assert time.monotonic() - since_s < 1
@@ -335,7 +384,7 @@ def test_a_file_that_is_opened_past_the_page_cache_has_its_room(tmp_path: Path) 
 
 def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel waits for the rest of a piece: who asks again after each packet waits for all threads."""
-    size, calls = 200_000, list[int]()
+    size, calls = 2_000_000, list[int]()
     receive = plain.PlainConnection.receive_into_file
 
     def noted(
@@ -346,9 +395,9 @@ def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pyte
 
     def in_pieces(_head: bytes) -> Iterator[bytes]:
         yield f'HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nETag: "{ETAG}"\r\n\r\n'.encode()
-        for _ in range(size // 1000):
+        for _ in range(size // 10_000):
             time.sleep(0.0005)
-            yield b"x" * 1000
+            yield b"x" * 10_000
 
     monkeypatch.setattr(plain.PlainConnection, "receive_into_file", noted)
     with store_that(in_pieces) as url, (tmp_path / "file").open("w+b") as file:

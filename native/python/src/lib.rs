@@ -4,6 +4,7 @@
 mod changes;
 mod checksum;
 mod counters;
+mod exchanges;
 mod flow;
 mod launcher;
 mod layout;
@@ -11,6 +12,7 @@ mod manifest;
 mod night;
 mod readings;
 mod receiving;
+mod signing;
 mod simulation;
 
 use gridwright_io::config::PhaseConfig;
@@ -153,6 +155,8 @@ mod _native {
     #[pymodule_export]
     use super::counters::{JobProcesses, JobTally, ProcessTable, file_texts, lustre_stats};
     #[pymodule_export]
+    use super::exchanges::SmallExchanges;
+    #[pymodule_export]
     use super::flow::solve_flows;
     #[pymodule_export]
     use super::launcher::run_launcher;
@@ -166,6 +170,8 @@ mod _native {
     use super::readings::readings_json;
     #[pymodule_export]
     use super::receiving::{ask, connect, open_direct, receive_into_file};
+    #[pymodule_export]
+    use super::signing::signed_head;
     #[pymodule_export]
     use super::simulation::{Simulation, simulate_launches};
 

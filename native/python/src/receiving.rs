@@ -166,7 +166,29 @@ pub fn receive_into_file(
 }
 
 /// Makes a connection, in so many seconds for each address of the host; its socket waits for `patience_s` each time.
-/// Raises `OSError`.
+pub fn connected(
+    host: &str,
+    port: u16,
+    connect_s: u64,
+    patience_s: u64,
+) -> std::io::Result<TcpStream> {
+    let mut failure = Errno::HOSTUNREACH.into();
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(connect_s)) {
+            Ok(stream) => {
+                let patience = Some(Duration::from_secs(patience_s));
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(patience)?;
+                stream.set_write_timeout(patience)?;
+                return Ok(stream);
+            }
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// The descriptor of such a connection. Raises `OSError`.
 #[pyfunction]
 pub fn connect(
     py: Python<'_>,
@@ -175,23 +197,9 @@ pub fn connect(
     connect_s: u64,
     patience_s: u64,
 ) -> PyResult<RawFd> {
-    py.detach(|| {
-        let mut failure = Errno::HOSTUNREACH.into();
-        for address in (host, port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, Duration::from_secs(connect_s)) {
-                Ok(stream) => {
-                    let patience = Some(Duration::from_secs(patience_s));
-                    stream.set_nodelay(true)?;
-                    stream.set_read_timeout(patience)?;
-                    stream.set_write_timeout(patience)?;
-                    return Ok(stream.into_raw_fd());
-                }
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
-    })
-    .map_err(PyOSError::new_err_from)
+    py.detach(|| connected(host, port, connect_s, patience_s))
+        .map(IntoRawFd::into_raw_fd)
+        .map_err(PyOSError::new_err_from)
 }
 
 /// Sends all of a request, and receives the beginning of the answer: how many bytes, 0 at the end of the

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gridwright.repository.below import c_library, remove_part, sync_file_system
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.store import FetchedFile
 
 FLUSHED_FILES, FLUSHED_BYTES = 192, 64 << 20
 """Files that are whole, or their bytes, from which on a flush is worth while."""
@@ -50,12 +51,14 @@ class Fetching:
 
     row: KnownFile
     part: bytes
+    """Its name until it is whole; empty for a file without one."""
     held: HeldDirectory
     name: bytes
     descriptor: int
+    """-1 for one that is made as its content comes."""
     before: os.stat_result | None
     """What had its name when it was begun."""
-    future: Future[str | None] | None = None
+    future: Future[str | None] | Future[FetchedFile] | None = None
 
     @property
     def directory(self) -> int:
@@ -64,13 +67,24 @@ class Fetching:
 
     def drop(self) -> None:
         """Leave nothing of it."""
-        with suppress(OSError):
-            remove_part(self.directory, self.part)
+        if self.part:
+            with suppress(OSError):
+                remove_part(self.directory, self.part)
         self.close()
+
+    def fetched(self) -> str | None:
+        """Wait until the content is there; its CRC-64/NVME. Raises StoreError, OSError."""
+        found = self.future.result() if self.future is not None else None
+        if isinstance(found, tuple):
+            made, crc64 = found
+            self.descriptor = -1 if made is None else made
+            return crc64
+        return found
 
     def close(self) -> None:
         """Close what it holds open."""
-        os.close(self.descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
         self.held.let_go()
 
 

@@ -48,6 +48,11 @@ class FileContent:
         return self.status.st_size
 
     @property
+    def open_file(self) -> tuple[int, tuple[int, int, int, int]]:
+        """Its descriptor, and what it was when it was opened."""
+        return self._descriptor, stamp_of(self.status)[1:]
+
+    @property
     def crc64(self) -> str:
         """CRC-64/NVME of what was read, in 16 hexadecimal digits."""
         return f"{self._crc64:016x}"

@@ -19,10 +19,11 @@ from gridwright.repository.below import same_times, sync_file_system
 from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
 from gridwright.repository.content import crc64_of
 from gridwright.repository.export import Progress
+from gridwright.repository.extended import NOT_NAMELESS
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
 from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, open_new, part_name
-from gridwright.repository.placing import is_untouched, place_new
+from gridwright.repository.placing import is_untouched, name_new, place_new
 from gridwright.repository.planned import PlannedStore
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
@@ -35,6 +36,8 @@ MOST_FAILURES = 10
 RESTORE_DAYS = 7
 """How long an archived object that was restored can be read."""
 _NAME_TAKEN = "something else has its name since; the next import compares"
+_NAMED_AT_ONCE = 16
+"""Files that get their names in one step: what others do there meanwhile does not show in the times."""
 _NAMES = "is_name_only <> 0 AND inode <> 0"
 """Rows of released files."""
 
@@ -97,6 +100,8 @@ class _Contents:
         self._failures = 0
         self._held: HeldDirectory | None = None
         """That of the file before."""
+        self._are_nameless = True
+        """Whether new files may have no name before they are whole: a killed import leaves none then."""
 
     def run_looking(self) -> None:
         """Say what would be fetched."""
@@ -218,17 +223,39 @@ class _Contents:
             self._plan(self._make, row)
             return
         held = self._directory_of(row.path, directory)
-        part = part_name()
-        descriptor = open_new(directory, part)
-        fetching = Fetching(row, part, held.hold(), name, descriptor, before)
+        part, descriptor = b"", -1
+        if before is not None or not self._are_nameless:
+            part = part_name()
+            descriptor = open_new(directory, part)
+        self._begin_fetching(Fetching(row, part, held.hold(), name, descriptor, before))
+
+    def _begin_fetching(self, fetching: Fetching) -> None:
+        reference = fetching.row.reference(self._opened.settings.bucket_url)
         try:
-            reference = row.reference(self._opened.settings.bucket_url)
-            fetching.future = self._opened.store.fetch(reference, descriptor, self._progress)
+            if fetching.part:
+                fetching.future = self._opened.store.fetch(reference, fetching.descriptor, self._progress)
+            else:
+                fetching.future = self._opened.store.fetch_new(reference, fetching.directory, self._progress)
+        except OSError as error:
+            if self._is_named_instead(fetching, error):
+                return
+            fetching.drop()
+            raise
         except BaseException:
             fetching.drop()
             raise
-        self._under_way.add(row.path)
+        self._under_way.add(fetching.row.path)
         fetching.future.add_done_callback(lambda _: self._arrived.put(fetching))
+
+    def _is_named_instead(self, fetching: Fetching, error: OSError) -> bool:
+        """Fetch into a file with a name where the file system has none without. Raises OSError."""
+        if fetching.part or fetching.descriptor >= 0 or error.errno not in NOT_NAMELESS:
+            return False
+        self._are_nameless = False
+        fetching.part = part_name()
+        fetching.descriptor = open_new(fetching.directory, fetching.part)
+        self._begin_fetching(fetching)
+        return True
 
     def _plan(self, make: PlannedMaker, row: KnownFile) -> None:
         """Say that a file would be fetched, or why not."""
@@ -295,20 +322,25 @@ class _Contents:
     def _finish(self, fetching: Fetching) -> None:
         row = fetching.row
         try:
-            crc64 = fetching.future.result() if fetching.future is not None else None
+            crc64 = fetching.fetched()
             check_brought(self._opened, row, fetching.descriptor, crc64 or crc64_of(fetching.descriptor))
             self._failures = 0
             if not self._is_changed(fetching):
                 self._dress(fetching)
                 self._flushing.add(fetching)
         except StoreError as error:
-            full = os.fstatvfs(fetching.descriptor).f_bavail == 0
+            full = os.fstatvfs(fetching.directory).f_bavail == 0
             fetching.drop()
             if full:
                 raise disk_is_full(self._opened) from error
             self._name_at_least(row, is_new=fetching.before is None)
             self._refused(row, error)
         except OSError as error:
+            try:
+                if self._is_named_instead(fetching, error):
+                    return
+            except OSError as other:
+                error = other
             fetching.drop()
             self._not_written(row, error)
 
@@ -356,30 +388,57 @@ class _Contents:
     def _place_all(self, flushed: Flushed) -> None:
         """Put what is on disk in the place of the names."""
         failure = flushed.future.exception()
-        while flushed.files:
-            fetching = flushed.files.pop()
-            row = fetching.row
+        files = flushed.files
+        while files:
+            some = [files.pop()]
+            # One step for some of a directory: each gives the directory its times back.
+            while len(some) < _NAMED_AT_ONCE and files and files[-1].held is some[0].held:
+                some.append(files.pop())
+            new = [each for each in some if each.before is None and failure is None]
+            errors = self._name_new(new) if new else {}
             try:
-                if failure is not None:
-                    raise failure
+                while some:
+                    self._placed(some[-1], failure or errors.get(some[-1].row.path))
+                    some.pop()
+            finally:
+                files.extend(some)
+
+    def _name_new(self, files: Sequence[Fetching]) -> dict[bytes, OSError]:
+        """Give new files of one directory their names; what went wrong, by path."""
+        errors: dict[bytes, OSError] = {}
+        directory = files[0].directory
+        with same_times(directory):
+            for each in files:
+                try:
+                    if each.part:
+                        place_new(directory, each.part, each.name)
+                    else:
+                        name_new(directory, each.descriptor, each.name)
+                except OSError as error:
+                    errors[each.row.path] = error
+        return errors
+
+    def _placed(self, fetching: Fetching, failure: BaseException | None) -> None:
+        """Note a file that has its name, or replaces what has it, or say why not."""
+        row = fetching.row
+        try:
+            if failure is not None:
+                raise failure
+            if fetching.before is not None:
                 if self._is_changed(fetching):
-                    continue
-                if fetching.before is None:
-                    with same_times(fetching.directory):
-                        place_new(fetching.directory, fetching.part, fetching.name)
-                else:
-                    self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
-            except FileExistsError as error:
-                fetching.drop()
-                self._report.problem(row.path, _NAME_TAKEN if fetching.before is None else reason_of(error))
-                continue
-            except OSError as error:
-                fetching.drop()
-                self._not_written(row, error)
-                continue
-            self._make.note_new(row, os.fstat(fetching.descriptor))
-            self._brought(row)
-            fetching.close()
+                    return
+                self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
+        except FileExistsError as error:
+            fetching.drop()
+            self._report.problem(row.path, _NAME_TAKEN if fetching.before is None else reason_of(error))
+            return
+        except OSError as error:
+            fetching.drop()
+            self._not_written(row, error)
+            return
+        self._make.note_new(row, os.fstat(fetching.descriptor))
+        self._brought(row)
+        fetching.close()
 
     def _refused(self, row: KnownFile, error: StoreError) -> None:
         if error.fault is StoreFault.ARCHIVED and self._options.restore:

@@ -415,13 +415,16 @@ class _Export:
         self._report.problem(sending.path, why)
 
     def _refuse_without_content(self, sending: Sending) -> None:
-        if sending.descriptor is not None:
-            if self._opened.is_guarded:
-                if self._lease is None:
-                    return
-                # Where the file system brings what is read, reading it to send it is enough.
-                self._opened.released_names.wait_for(sending.descriptor)
-            refuse_without_content(sending.descriptor)
+        if sending.descriptor is None:
+            return
+        if self._opened.is_guarded:
+            if self._lease is None:
+                return
+            # Where the file system brings what is read, reading it to send it is enough.
+            self._opened.released_names.wait_for(sending.descriptor)
+        elif not sending.has_state:
+            return
+        refuse_without_content(sending.descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
         """The key of a path: the known one, so that what was imported goes back to where it came from.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from gridwright.beneath import change_xattr, descriptor_path
@@ -33,20 +33,28 @@ def _travels(name: str) -> bool:
     return name.startswith(_KEPT) and not name.startswith((*_OURS, *_LEFT))
 
 
-def read_xattrs(file: int | bytes) -> bytes | None:
-    """The extended attributes that travel of an open or pinned file, or of a path, not followed, encoded.
-
-    None for none. Raises OSError.
-    """
-    is_open = isinstance(file, int)
-    path = descriptor_path(file) if isinstance(file, int) else file
+def xattr_names(file: int | bytes) -> list[str]:
+    """The extended attributes of an open or pinned file, or of a path, not followed. Raises OSError."""
     try:
-        names = os.listxattr(path, follow_symlinks=is_open)
+        if not isinstance(file, int):
+            return os.listxattr(file, follow_symlinks=False)
+        try:
+            return os.listxattr(file)
+        except OSError as error:
+            if error.errno != errno.EBADF:  # Of what is pinned.
+                raise
+            return os.listxattr(descriptor_path(file))
     except OSError as error:
         if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
-            return None
+            return []
         raise
-    kept = [name for name in names if _travels(name)]
+
+
+def read_xattrs(file: int | bytes, names: Sequence[str] | None = None) -> bytes | None:
+    """Those of its `xattr_names` that travel, encoded; None for none. Raises OSError."""
+    is_open = isinstance(file, int)
+    path = descriptor_path(file) if isinstance(file, int) else file
+    kept = [name for name in (xattr_names(file) if names is None else names) if _travels(name)]
     return encode({name: os.getxattr(path, name, follow_symlinks=is_open) for name in kept}) if kept else None
 
 
@@ -97,6 +105,19 @@ def drop_inherited_acl(descriptor: int, *, is_directory: bool = True) -> None:
     for name in _ACLS if is_directory else _ACLS[:1]:
         with suppress(OSError):  # ENODATA, or a file system without ACLs.
             change_xattr(descriptor, name, None)
+
+
+def open_nameless(directory: int) -> int:
+    """Make a file without a name, in an open directory, that its owner alone may read; its descriptor.
+
+    Raises OSError: one of `NOT_NAMELESS` where the file system has no such files (O_TMPFILE in open(2)).
+    """
+    descriptor = os.open(b".", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    drop_inherited_acl(descriptor, is_directory=False)
+    return descriptor
+
+
+NOT_NAMELESS = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 
 
 def acls_of(value: bytes | None) -> dict[str, bytes]:

@@ -125,7 +125,7 @@ _GRAINS = (100, 1000, SECOND_NS)
 
 def bounded_ns(time_ns: int) -> int:
     """A time, or the nearest one that a row can have: files may have times until the year 2446 and later."""
-    return max(-LATEST_NS, min(LATEST_NS, time_ns))
+    return time_ns if -LATEST_NS <= time_ns <= LATEST_NS else max(-LATEST_NS, min(LATEST_NS, time_ns))
 
 
 def is_stored_as(wanted_ns: int, kept_ns: int) -> bool:

@@ -296,6 +296,9 @@ class Known:
         self._notes_present = False
         self._written, self._writes = time.monotonic(), 0
         """How often rows were written or taken away: what was read before may be old."""
+        self._changed: set[bytes] = set()
+        """Paths of the last writes, those after `_changed_since`."""
+        self._changed_since = 0
         self.before_writing: Callable[[], None] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
         self.advance: Callable[[], None] = lambda: None
@@ -458,9 +461,19 @@ class Known:
 
     def _now(self, path: bytes, found: tuple[Any, ...] | None, writes: int) -> KnownFile | None:
         """The row of a path that was read after so many writes: as it is now."""
-        if writes != self._writes or path in self._pending:
+        is_current = writes == self._writes or (writes >= self._changed_since and path not in self._changed)
+        if not is_current or path in self._pending:
             return self.get(path)
         return self._row(found)
+
+    def _note_changed(self, paths: Iterable[bytes]) -> None:
+        """Note that rows were written or taken away."""
+        if not self._writes:
+            self.advance()
+        if len(self._changed) > _PENDING:
+            self._changed, self._changed_since = set(), self._writes
+        self._writes += 1
+        self._changed.update(paths)
 
     def has_rows_below(self, path: bytes) -> bool:
         """Whether anything is known that lay in a directory of this path before this run."""
@@ -509,9 +522,7 @@ class Known:
         if not paths:
             return
         self.flush()
-        if not self._writes:
-            self.advance()
-        self._writes += 1
+        self._note_changed(paths)
         with self.transaction():
             self.database.executemany("DELETE FROM files WHERE path = ?", ((path,) for path in paths))
 
@@ -560,9 +571,7 @@ class Known:
             settled, self._settled = self._settled, []
             present, self._present = self._present, []
             self._written = time.monotonic()
-            if not self._writes:
-                self.advance()
-            self._writes += 1
+            self._note_changed(pending)
             self.before_writing()
             with self.transaction():
                 self.database.executemany(_INSERT, map(_values, pending.values()))

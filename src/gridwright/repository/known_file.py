@@ -118,8 +118,9 @@ class KnownFile:
 
         What the manifest alone has, has the time of this machine.
         """
-        moments = (each.stored_ns + 1 for each in before if each is not None)
-        return replace(self, stored_ns=min(max((self.stored_ns or time.time_ns(), *moments)), LATEST_NS))
+        moments = [each.stored_ns + 1 for each in before if each is not None]
+        latest_ns = min(max((self.stored_ns or time.time_ns(), *moments)), LATEST_NS)
+        return self if latest_ns == self.stored_ns else replace(self, stored_ns=latest_ns)
 
     def is_later(self, other: KnownFile) -> bool:
         """Whether its object was written after that of another row of the path, or after that was told of.
@@ -215,16 +216,34 @@ def why_malformed(row: KnownFile) -> str | None:
     if tuple(map(type, _values(row))) not in _SHAPES:
         wrong = (name for name in COLUMNS if type(getattr(row, name)) not in _types_of(name))
         return f"{next(wrong)} has a value of another type"
-    if not all(map(is_path_below, filter(None, (row.path, row.link_of)))):
+    leads = _LEADS_ELSEWHERE.search
+    if (row.path and leads(row.path)) or (row.link_of and leads(row.link_of)):
         return "it leads out of the directory, or has an empty name"
     if not 0 <= row.mode < 1 << 16 or stat.S_IFMT(row.mode) not in _FILE_TYPES:
         return f"its mode is {row.mode:#o}, which no file, directory or symbolic link has"
-    for name, low, high in _BOUNDS:
-        if not low <= getattr(row, name) <= high:
-            return f"its {name} is {getattr(row, name)}"
+    if not _are_within_bounds(row):
+        for name, low, high in _BOUNDS:
+            if not low <= getattr(row, name) <= high:
+                return f"its {name} is {getattr(row, name)}"
     if row.libraries and not _LIBRARIES.fullmatch(row.libraries):
         return "its libraries are none"
     return None if row.target is None else why_no_target(len(row.target), row.target)
+
+
+def _are_within_bounds(row: KnownFile) -> bool:
+    """Whether a row surely is, in a tenth of the time that `_BOUNDS` take one by one."""
+    return (
+        0 <= row.uid <= MOST_ID
+        and 0 <= row.gid <= MOST_ID
+        and 0 <= row.size <= LATEST_NS
+        and 0 <= row.blocks <= LATEST_NS
+        and 0 <= row.inode <= LATEST_NS
+        and 0 <= row.links <= LATEST_NS
+        and 0 <= row.atime_ns <= LATEST_NS
+        and 0 <= row.mtime_ns <= LATEST_NS
+        and 0 <= row.ctime_ns <= LATEST_NS
+        and 0 <= row.stored_ns <= LATEST_NS
+    )
 
 
 def why_unfit(row: KnownFile) -> str | None:
@@ -246,10 +265,14 @@ def why_unfit(row: KnownFile) -> str | None:
 
 def _why_longer(row: KnownFile) -> str | None:
     """Why a manifest has no place for a row, or nobody can have written its attributes."""
-    longest = max(len(row.path), len((row.key or "").encode()), len(row.link_of or b""))
-    if longest > LONGEST_PATH:
-        return f"its path, key or other name has {longest} bytes"
-    text = max(len(row.etag.encode()), len((row.version_id or "").encode()))
+    key, version = row.key or "", row.version_id or ""
+    if max(len(row.path), 4 * len(key), len(row.link_of or b"")) > LONGEST_PATH:
+        longest = max(len(row.path), len(key.encode()), len(row.link_of or b""))
+        if longest > LONGEST_PATH:
+            return f"its path, key or other name has {longest} bytes"
+    text = 4 * max(len(row.etag), len(version))
+    if text > _LONGEST_TEXT:
+        text = max(len(row.etag.encode()), len(version.encode()))
     if text > _LONGEST_TEXT or not (row.crc64 is None or _CRC64.fullmatch(row.crc64)):
         return "its checksum is none, or its ETag or version is too long"
     if row.xattrs is not None and len(row.xattrs) > LONGEST_XATTRS:

@@ -294,6 +294,11 @@ def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = 
     os.unlink(part, dir_fd=source)
 
 
+def name_new(directory: int, descriptor: int, name: bytes) -> None:
+    """Give an open file that has no name one in an open directory. Raises OSError as `place_new`."""
+    os.link(b"/proc/self/fd/%d" % descriptor, name, dst_dir_fd=directory)
+
+
 def _looked_at(directory: int, name: bytes, seen: os.stat_result) -> int:
     """A descriptor of the file that was seen, which is open for reading where it is one and may be.
 

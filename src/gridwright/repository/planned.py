@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from gridwright.repository.file_clock import UNKNOWN
 from gridwright.repository.forecast import RANGE_BYTES
@@ -23,6 +24,7 @@ from gridwright.repository.store import (
     ANY,
     PAGE,
     UNREADABLE,
+    FetchedFile,
     ObjectEntry,
     ObjectHead,
     ObjectStore,
@@ -49,6 +51,7 @@ class UnreadContent:
 
     status: os.stat_result
     ctime_ns: int = UNKNOWN
+    open_file: ClassVar[None] = None
 
     @property
     def size(self) -> int:
@@ -131,6 +134,12 @@ class PlannedStore:
         else:
             answer.set_result(None)
         return answer
+
+    def fetch_new(
+        self, reference: ObjectReference, directory: int, progress: Progress | None = None
+    ) -> Future[FetchedFile]:
+        """Not in a dry run."""
+        raise AssertionError("a dry run makes nothing")
 
     def _look(self, key: str, version_id: str | None = None) -> ObjectHead:
         """What the store says of an object that a run does not ask for."""

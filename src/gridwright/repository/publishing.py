@@ -119,7 +119,10 @@ def _moments(known: Known) -> dict[str, str]:
 
 
 def published_rows(known: Known) -> Iterator[KnownFile]:
-    """The rows as others are to know them: each with the libraries that have its file."""
+    """The rows as others are to know them: each with the libraries that have its file.
+
+    Nothing may be written meanwhile: these are other rows than those that are known.
+    """
     own, has_newer, has_leaving = library_of(known), bool(known.newer), bool(known.leaving)
     for row in known.rows():
         newer = known.newer.get(row.path) if has_newer else None
@@ -131,7 +134,8 @@ def published_rows(known: Known) -> Iterator[KnownFile]:
         is_here = bool(row.inode) or (own in row.libraries and not row.is_only_in_bucket)
         if is_here and not (has_leaving and row.path in known.leaving):
             others.insert(0, own)
-        yield replace(told, libraries=" ".join(others[:_MOST_LIBRARIES]))
+        told.libraries = " ".join(others[:_MOST_LIBRARIES])
+        yield told
 
 
 def _facts(known: Known) -> dict[str, str]:

@@ -24,6 +24,7 @@ from gridwright.repository.keys import bucket_of
 FORMAT = 1
 """Format of the value; a reader refuses a newer one."""
 NAME = "gridwright.repository"
+_OF_ROOT, _OF_USERS = f"trusted.{NAME}", f"user.{NAME}"
 
 _COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
 _ABSENT = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP})
@@ -97,7 +98,7 @@ class StateError(ValueError):
 
 def attribute_name() -> str:
     """The name of the attribute for who runs this: root's is out of reach of users."""
-    return f"{'trusted' if os.geteuid() == 0 else 'user'}.{NAME}"
+    return _OF_USERS if os.geteuid() else _OF_ROOT
 
 
 def encode(state: FileState) -> bytes:

@@ -8,16 +8,22 @@ import stat
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gridwright.repository.below import at, sync_file_system
 from gridwright.repository.content import FileContent, etag_of, is_same_moment, open_for_reading
-from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs
+from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs, xattr_names
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns
 from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import FileAttributes, metadata_of, portable_mode
 from gridwright.repository.planned import UnreadContent
-from gridwright.repository.references import FileState, StateError, read_state, write_state
+from gridwright.repository.references import (
+    FileState,
+    StateError,
+    attribute_name,
+    read_state,
+    write_state,
+)
 from gridwright.repository.s3.parts import why_too_large
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
@@ -36,6 +42,7 @@ HAS_CONTENT = (
     "key without / at the end"
 )
 _MANY = 200
+_NONE_THERE = WriteCondition(none_there=True)
 
 
 class WithoutContent(Exception):
@@ -60,11 +67,13 @@ class Sending:
     """What the manifest says of its object, where the file had not all of that."""
     row: KnownFile | None = None
     """The file as it was then."""
+    has_state: bool = True
+    """Whether the file may have Gridwright's own attribute."""
+    attributes: FileAttributes = field(init=False)
+    """Those of the file."""
 
-    @property
-    def attributes(self) -> FileAttributes:
-        """Those of the file."""
-        return attributes_of_status(self.status)
+    def __post_init__(self) -> None:
+        self.attributes = attributes_of_status(self.status)
 
     @property
     def given(self) -> tuple[tuple[int, int, int, bytes | None], int]:
@@ -131,8 +140,11 @@ def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
         content = UnreadContent(os.fstat(descriptor)) if looks else FileContent(descriptor, clock)
         if reason := why_too_large(content.size):
             raise OSError(errno.EFBIG, reason, os.fsdecode(path))
-        found = read_xattrs(descriptor)
-        return Sending(path, key, content.status, descriptor, content, found, content.ctime_ns)
+        names = xattr_names(descriptor)
+        found = read_xattrs(descriptor, names) if names else None
+        sending = Sending(path, key, content.status, descriptor, content, found, content.ctime_ns)
+        sending.has_state = bool(names) and attribute_name() in names
+        return sending
     except BaseException:
         os.close(descriptor)
         raise
@@ -177,13 +189,14 @@ def condition_of(sending: Sending, row: KnownFile | None, prefer: Prefer | None)
     key, is_directory = sending.key, sending.key.endswith("/")
     if prefer == "files" and not is_directory:
         return ANY
-    state = own_state(sending.descriptor) if sending.descriptor is not None else None
-    is_of_object = row is not None and state is not None and state.reference.etag == row.etag
-    # Who makes a file where one was released may not know of that one, whose only copy the object is. Nothing
-    # empty takes the place of content: such an object is no directory's.
-    is_other = row is None or row.key != key or (is_directory and row.size > 0)
-    if row is None or is_other or (row.is_only_in_bucket and not is_of_object):
-        return WriteCondition(none_there=True)
+    # Nothing empty takes the place of content: such an object is no directory's.
+    if row is None or row.key != key or (is_directory and row.size > 0):
+        return _NONE_THERE
+    if row.is_only_in_bucket:
+        # Who makes a file where one was released may not know of that one, whose only copy the object is.
+        state = own_state(sending.descriptor) if sending.descriptor is not None else None
+        if state is None or state.reference.etag != row.etag:
+            return _NONE_THERE
     return WriteCondition(etag=row.etag)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.repository.keys import shown
@@ -219,6 +219,10 @@ class Upload(Protocol):
     def size(self) -> int:
         """Bytes in all."""
 
+    @property
+    def open_file(self) -> tuple[int, tuple[int, int, int, int]] | None:
+        """The descriptor of a file that has it, and its size, mtime, ctime and inode; None for none."""
+
     def read_at(self, buffer: memoryview, offset: int) -> None:
         """Fill the whole buffer from an offset. Any thread may call it."""
 
@@ -234,6 +238,7 @@ class SmallContent:
     """An upload of a few bytes: the target of a link, or nothing."""
 
     data: bytes
+    open_file: ClassVar[None] = None
 
     @property
     def size(self) -> int:
@@ -297,6 +302,10 @@ class ReadableStore(Protocol):
         """
 
 
+FetchedFile = tuple[int | None, str | None]
+"""The descriptor of a file that was made for a content, and the CRC that `ReadableStore.fetch` gives."""
+
+
 class ObjectStore(ReadableStore, Protocol):
     """One bucket. All calls are bounded in time and tries, raise StoreError, and may come from any thread."""
 
@@ -314,6 +323,14 @@ class ObjectStore(ReadableStore, Protocol):
     @property
     def software(self) -> str:
         """What the store says it is (the header `Server` of its answers); empty where it says nothing."""
+
+    def fetch_new(
+        self, reference: ObjectReference, directory: int, progress: Progress | None = None
+    ) -> Future[FetchedFile]:
+        """As `fetch`, into a new file without a name in an open directory (`extended.open_nameless`).
+
+        Raises OSError, as the future does.
+        """
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from unittest.mock import patch
 from urllib.parse import quote
 
+import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
@@ -37,15 +38,33 @@ def test_a_request_has_the_signature_that_botocore_makes(
     path, query = f"/bucket/{quote(key, safe='/~')}", f"versionId={quote(key, safe='')}"
     own = {"host": HOST, **{f"x-amz-meta-{name}": value for name, value in metadata.items()}}
     signer = RequestSigner("eu-central-1", credentials.get_frozen_credentials)
-    signed = signer.signed("PUT", path, query, own, now_s=moment.timestamp())
+    head = signer.head("PUT", path, query, own, now_s=moment.timestamp())
     url = f"https://{HOST}{path}?{query}"
-    assert signed["authorization"] == signature_of_botocore(credentials, url, own, moment)
+    first, signed = lines_of(head)
+    assert first == f"PUT {path}?{query} HTTP/1.1"
+    assert signed.pop("authorization") == signature_of_botocore(credentials, url, own, moment)
+    assert {name: value for name, value in signed.items() if name in own} == own
+
+
+def lines_of(head: bytes) -> tuple[str, dict[str, str]]:
+    """The first line of a request, and its headers."""
+    assert head.endswith(b"\r\n\r\n")
+    first, *lines = head.decode().removesuffix("\r\n\r\n").split("\r\n")
+    return first, dict(each.split(": ", 1) for each in lines)
+
+
+@pytest.mark.parametrize("value", ["a\r\nx-amz-acl: public-read", "a\nb", "a\0"])
+def test_no_value_adds_a_header(value: str) -> None:
+    """ETags come from the store, which may be anybody's."""
+    signer = RequestSigner("eu-central-1", lambda: Credentials("one", "secret"))
+    with pytest.raises(ValueError, match="line break"):
+        signer.head("GET", "/b/k", "", {"host": HOST, "if-match": value})
 
 
 def test_rolled_over_credentials_sign_the_next_request() -> None:
     now = [Credentials("one", "secret"), Credentials("two", "other")]
     signer = RequestSigner("eu-central-1", lambda: now.pop(0))
-    first, second = (signer.signed("GET", "/b/k", "", {"host": HOST}, now_s=0.0) for _ in range(2))
+    first, second = (lines_of(signer.head("GET", "/b/k", "", {"host": HOST}, now_s=0.0))[1] for _ in range(2))
     assert "Credential=one/" in first["authorization"]
     assert "Credential=two/" in second["authorization"]
     assert first["authorization"].rpartition("=")[2] != second["authorization"].rpartition("=")[2]

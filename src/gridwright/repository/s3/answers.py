@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 from gridwright.repository.store import ObjectEntry, ObjectHead, WrittenObject
 
@@ -35,6 +36,7 @@ def written(headers: Mapping[str, str]) -> WrittenObject:
     )
 
 
+@lru_cache(maxsize=16)
 def _moment_ns(text: str | None) -> int:
     """A moment of a header (RFC 9110, 5.6.7), since 1970; 0 where there is none."""
     try:

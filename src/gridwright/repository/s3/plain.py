@@ -5,16 +5,13 @@ threads and as many buffers (`bench/repository.py`; docs/performance.md). What i
 refusals that no try would change. Whatever else comes, an error of the server, a broken connection, a
 redirection, is `Unusual` and not judged here: botocore asks once more, which knows proxies and regions.
 
-Signs requests to S3 by AWS Signature Version 4, in a tenth of the time that botocore takes for one.
-
-Source: Amazon S3 API Reference, "Signature Calculations for the Authorization Header: Transferring Payload
-in a Single Chunk". botocore signs the same in `tests/unit/repository/test_signing.py`.
+Requests are signed by the native part (AWS Signature Version 4), as botocore signs them
+(`tests/unit/repository/test_signing.py`), in a small part of its time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import mmap
 import os
 import socket
@@ -22,11 +19,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gridwright import _native
+from gridwright.repository.s3 import answer_limits
 from gridwright.repository.s3.answer_limits import LONGEST_BODY, AnswerLimits, TooMuch
 from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
 from gridwright.repository.s3.faults import refusal
@@ -37,7 +36,11 @@ if TYPE_CHECKING:
     import ssl
 
 
-ALGORITHM = "AWS4-HMAC-SHA256"
+@lru_cache(maxsize=4)
+def _written_moment(now_s: int) -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
+
+
 NO_BODY = hashlib.sha256(b"").hexdigest()
 """The hash of no body at all."""
 UNSIGNED = "UNSIGNED-PAYLOAD"
@@ -59,10 +62,8 @@ class RequestSigner:
         """`credentials` is asked for each request, so that they may be rolled over."""
         self._region = region
         self._credentials = credentials
-        self._derived: tuple[tuple[str, str], bytes] = (("", ""), b"")
-        """The key of a secret and a day, the last one."""
 
-    def signed(
+    def head(
         self,
         method: str,
         path: str,
@@ -70,39 +71,18 @@ class RequestSigner:
         headers: Mapping[str, str],
         body_hash: str = NO_BODY,
         now_s: float | None = None,
-    ) -> dict[str, str]:
-        """The headers of a request, with those that sign it.
+    ) -> bytes:
+        """The head of a request, up to the empty line, with the headers that sign it.
 
         `path` and `query` are escaped; `headers` have names in lower case, among them `host`; `now_s` is
-        the time since 1970.
+        the time since 1970. Raises ValueError for what no header can have.
         """
-        credentials = self._credentials()
-        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
-        day = moment[:8]
-        all_headers = {**headers, "x-amz-content-sha256": body_hash, "x-amz-date": moment}
-        if credentials.token:
-            all_headers["x-amz-security-token"] = credentials.token
-        names = sorted(all_headers)
-        listed = ";".join(names)
-        lines = "".join([f"{name}:{' '.join(all_headers[name].split())}\n" for name in names])
-        canonical = f"{method}\n{path}\n{query}\n{lines}\n{listed}\n{body_hash}"
-        scope = f"{day}/{self._region}/s3/aws4_request"
-        wanted = f"{ALGORITHM}\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        signature = hmac.digest(self._key(credentials.secret_key, day), wanted.encode(), "sha256").hex()
-        all_headers["authorization"] = (
-            f"{ALGORITHM} Credential={credentials.access_key}/{scope}, "
-            f"SignedHeaders={listed}, Signature={signature}"
-        )
-        return all_headers
-
-    def _key(self, secret: str, day: str) -> bytes:
-        of, key = self._derived
-        if of != (secret, day):
-            key = f"AWS4{secret}".encode()
-            for part in (day, self._region, "s3", "aws4_request"):
-                key = hmac.digest(key, part.encode(), "sha256")
-            self._derived = ((secret, day), key)
-        return key
+        found = self._credentials()
+        return _native.signed_head(
+            method, path, query, list(headers.items()), body_hash,
+            (found.access_key, found.secret_key, found.token or None), self._region,
+            _written_moment(int(time.time() if now_s is None else now_s)),
+        )  # fmt: skip
 
 
 BUFFER_BYTES = 64 << 10
@@ -131,8 +111,8 @@ class ContentFile:
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
-        """Its own descriptors: a thread that is late writes into no other file. Raises OSError."""
-        self.descriptor = os.dup(descriptor)
+        """`descriptor` is its own: a thread that is late writes into no other file. Raises OSError."""
+        self.descriptor = descriptor
         try:
             self._direct = _native.open_direct(descriptor, size) if size >= DIRECT_BYTES else -1
         except OSError:
@@ -153,9 +133,10 @@ class ContentFile:
         except OSError as error:
             raise FileFault from error
 
-    def close(self) -> None:
-        """Close it; who has given the descriptor has it still."""
-        os.close(self.descriptor)
+    def close(self, *, keep: bool = False) -> None:
+        """Close it; with `keep`, the descriptor stays open."""
+        if not keep:
+            os.close(self.descriptor)
         if self._direct >= 0:
             os.close(self._direct)
 
@@ -171,6 +152,15 @@ class StoreRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+def parsed_head(text: str) -> tuple[int, dict[str, str]]:
+    """The status of an answer, and its headers by their names in lower case. Raises Unusual, ValueError."""
+    first, *lines = text.split("\r\n")
+    if not first.startswith("HTTP/1.1 "):
+        raise Unusual
+    found = [each.partition(":") for each in lines]
+    return int(first[9:12]), {name.lower(): value.strip() for name, _, value in found}
+
+
 class PlainRequests:
     """Makes connections to one bucket, and signs what is asked over them. Threads share it."""
 
@@ -180,6 +170,7 @@ class PlainRequests:
         self.software = ""
         """What the store says it is: the header `Server` of its answers."""
         self._payer = {"x-amz-request-payer": "requester"} if connection.requester_pays else {}
+        self._frozen: tuple[int, Credentials | None] = (0, None)
         self._signer = RequestSigner(connection.region, self._credentials)
         self._tls: ssl.SSLContext | None = None
         if connection.scheme == "https":
@@ -198,30 +189,42 @@ class PlainRequests:
         """Whether there is no TLS."""
         return self._tls is None
 
+    def small_exchanges(self, fewest: int, most: int) -> _native.SmallExchanges | None:
+        """What moves small objects without the interpreter; None where that cannot be: by TLS or a proxy."""
+        if self._tls is not None or not self._is_direct:
+            return None
+        patience_s = answer_limits.PATIENCE_S
+        limits = CONNECT_S, READ_S, patience_s, int(patience_s * answer_limits.SLOWEST)
+        return _native.SmallExchanges(*self._address, limits, (fewest, most))
+
     def head(self, request: StoreRequest, length: int | None = None) -> bytes:
-        """The head of a request, signed; `length` is that of its body. Raises Unusual without credentials."""
+        """The head of a request, signed; `length` is that of its body.
+
+        Raises Unusual without credentials, and ValueError for what no header can have.
+        """
         path = f"{self._bucket.path}/{quote(request.key, safe='/~')}" if request.key else self._of_bucket
         all_headers = {"host": self._bucket.host, **self._payer, **request.headers}
         if length is not None:
             all_headers["content-length"] = str(length)
         body_hash = NO_BODY if length is None else UNSIGNED
-        signed = self._signer.signed(request.method, path, request.query, all_headers, body_hash)
-        lines = "".join([f"{name}: {value}\r\n" for name, value in signed.items()])
-        query = f"?{request.query}" if request.query else ""
-        return f"{request.method} {path}{query} HTTP/1.1\r\n{lines}\r\n".encode()
+        return self._signer.head(request.method, path, request.query, all_headers, body_hash)
 
     def url(self, key: str) -> str:
         """How an object is called in messages."""
         return f"s3://{self._bucket.bucket}/{key}"
 
     def _credentials(self) -> Credentials:
-        from botocore.exceptions import BotoCoreError
+        """Those of this second: they may be rolled over."""
+        of_s, found = self._frozen
+        if (now_s := int(time.monotonic())) != of_s or found is None:
+            from botocore.exceptions import BotoCoreError
 
-        try:
-            found: Credentials = self._bucket.session.get_credentials().get_frozen_credentials()
-        except BotoCoreError as error:
-            # Who asks once more says what is wrong with them.
-            raise Unusual from error
+            try:
+                found = self._bucket.session.get_credentials().get_frozen_credentials()
+            except BotoCoreError as error:
+                # Who asks once more says what is wrong with them.
+                raise Unusual from error
+            self._frozen = now_s, found
         return found
 
     def connect(self) -> socket.socket:
@@ -305,13 +308,7 @@ class PlainConnection:
             if filled > _LONGEST_HEAD:
                 raise Unusual
             filled += self.receive(filled, len(self.view))
-        lines = str(self.view[:end], "latin-1").split("\r\n")
-        if not lines[0].startswith("HTTP/1.1 "):
-            raise Unusual
-        status = int(lines[0][9:12])
-        headers = {
-            name.lower(): value.strip() for name, _, value in [each.partition(":") for each in lines[1:]]
-        }
+        status, headers = parsed_head(str(self.view[:end], "latin-1"))
         self.requests.software = headers.get("server", "")
         self._ends = headers.get("connection", "").lower() == "close" or "transfer-encoding" in headers
         if status == wanted:

@@ -1,7 +1,13 @@
-"""Threads that ask a store, each over a connection of its own: plainly, or else by botocore."""
+"""Threads that ask a store, each over a connection of its own: plainly, or else by botocore.
+
+Small files go and come by threads of the native part: those of Python take turns at the interpreter, and
+spend more time on that than on files of some kilobytes.
+"""
 
 from __future__ import annotations
 
+import itertools
+import os
 import queue
 import threading
 import time
@@ -10,9 +16,19 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from gridwright.repository.s3.plain import BUFFER_BYTES, FileFault, PlainConnection, PlainRequests, Unusual
+from gridwright.repository.extended import open_nameless
+from gridwright.repository.s3.plain import (
+    BUFFER_BYTES,
+    FileFault,
+    PlainConnection,
+    PlainRequests,
+    StoreRequest,
+    Unusual,
+    parsed_head,
+)
 from gridwright.repository.s3.tries import Tries
 from gridwright.repository.s3.under_way import UnderWay, given_up
+from gridwright.repository.store import StoreError, StoreFault
 
 _SLOW_S = 0.02
 """Each request that takes longer lets one thread more begin: a store that is near keeps a few threads busy,
@@ -22,6 +38,8 @@ _MOST_UNUSUAL, _PAUSE_S = 16, 30.0
 """After so many answers in a row that were not the plain one, nobody asks plainly for so long."""
 _Made = TypeVar("_Made")
 Work = Callable[[PlainConnection], None]
+SMALL_BYTES = 1 << 20
+"""Of a file that moves at once: of a larger one it is told how far it is."""
 
 
 class RequestThreads:
@@ -54,6 +72,17 @@ class RequestThreads:
         """
         future: Future[_Made] = Future()
         self.under_way.begin(future)
+        self.ask_for(future, plainly, otherwise, let_go)
+        return future
+
+    def ask_for(
+        self,
+        future: Future[_Made],
+        plainly: Callable[[PlainConnection], _Made] | None,
+        otherwise: Callable[[], _Made],
+        let_go: Callable[[], None] = lambda: None,
+    ) -> None:
+        """The same, for a future that is under way."""
 
         def work(connection: PlainConnection) -> None:
             try:
@@ -66,7 +95,6 @@ class RequestThreads:
                 let_go()
 
         self.put(work)
-        return future
 
     def put(self, work: Work) -> None:
         """Have a thread do something, which raises nothing."""
@@ -80,25 +108,25 @@ class RequestThreads:
     def attempt(
         self,
         connection: PlainConnection,
-        plainly: Callable[[PlainConnection], _Made],
+        plainly: Callable[[PlainConnection], _Made] | None,
         otherwise: Callable[[], _Made],
     ) -> _Made:
         """What a plain request gives, or else what `otherwise` gives, which is tried again.
+
+        Without `plainly`, such a request had an unusual answer just before, or none.
 
         Raises StoreError, and what reading or writing the file has raised.
         """
         began = time.monotonic()
         try:
-            if began >= self._not_before and not self.under_way.is_given_up:
+            if plainly is not None and self.asks_plainly:
                 try:
                     made = _over(connection, plainly)
                 except (Unusual, OSError, ValueError):
                     connection.close()
-                    self._unusual += 1
-                    if self._unusual % _MOST_UNUSUAL == 0:
-                        self._not_before = time.monotonic() + _PAUSE_S
+                    self.note_answer(is_plain=False)
                 else:
-                    self._unusual = 0
+                    self.note_answer(is_plain=True)
                     return made
             return self._tries.of(lambda: self._unless_given_up(otherwise))
         except FileFault as error:
@@ -107,6 +135,17 @@ class RequestThreads:
         finally:
             if time.monotonic() - began > _SLOW_S:
                 self._at_once = min(self._at_once + 1, self._most)
+
+    def note_answer(self, *, is_plain: bool) -> None:
+        """Note how a plain request was answered."""
+        self._unusual = 0 if is_plain else self._unusual + 1
+        if self._unusual and self._unusual % _MOST_UNUSUAL == 0:
+            self._not_before = time.monotonic() + _PAUSE_S
+
+    @property
+    def asks_plainly(self) -> bool:
+        """Whether a plain request may be made just now."""
+        return time.monotonic() >= self._not_before and not self.under_way.is_given_up
 
     def close(self) -> None:
         """Give up what is under way, at once: nobody waits for a store that does not answer."""
@@ -130,6 +169,136 @@ class RequestThreads:
             with self._lock:
                 self._at_work -= 1
         connection.close()
+
+
+FilePlace = tuple[int, bool]
+"""An open, empty file; or an open directory and True: a new file there, without a name."""
+
+
+def own_descriptor(place: FilePlace) -> int:
+    """A descriptor of the file of a place, which is the caller's. Raises OSError."""
+    descriptor, makes = place
+    return open_nameless(descriptor) if makes else os.dup(descriptor)
+
+
+class SmallFiles:
+    """Small files on their way to a store and from it, many at once, where its connections are plain.
+
+    What is neither success nor a fault of the file is asked for anew by `RequestThreads`.
+    """
+
+    def __init__(self, requests: PlainRequests, threads: RequestThreads, fewest: int, most: int) -> None:
+        self._requests, self._under_way = requests, threads.under_way
+        self._threads = threads
+        self._native = requests.small_exchanges(fewest, most)
+        self._numbers = itertools.count()
+        self._begun: dict[
+            int, tuple[Future[Any], Callable[[bytes, int, int], Any], Callable[[int, bool], None]]
+        ] = {}
+        self._thread: threading.Thread | None = None
+
+    def take(self, size: int) -> bool:
+        """Whether a file of so many bytes may go this way."""
+        return self._native is not None and size <= SMALL_BYTES and self._threads.asks_plainly
+
+    def send(
+        self,
+        request: StoreRequest,
+        file: tuple[int, tuple[int, int, int, int]],
+        made: Callable[[dict[str, str], int], _Made],
+        anew: Callable[[Future[_Made], bool], None],
+    ) -> Future[_Made]:
+        """Send an open file: `made` makes the result of the answer's headers and the CRC-64/NVME.
+
+        `anew` has it sent otherwise; with True a plain request had an unusual answer, or none in time.
+        """
+        future: Future[_Made] = Future()
+        self._under_way.begin(future)
+        descriptor, stamp = file
+        native = self._native
+        if native is not None:
+            self._begin(
+                future,
+                lambda number: native.send(number, self._requests.head(request, stamp[0]), descriptor, stamp),
+                lambda head, crc, _: made(parsed_head(str(head, "latin-1"))[1], crc),
+                lambda _, is_unusual: anew(future, is_unusual),
+            )
+        return future
+
+    def fetch(
+        self,
+        request: StoreRequest,
+        object_: tuple[int, str],
+        place: FilePlace,
+        made: Callable[[int, int], _Made],
+        anew: Callable[[Future[_Made], int, bool], None],
+    ) -> Future[_Made]:
+        """Write an object of a size and an ETag into a file.
+
+        `made` makes the result of the CRC-64/NVME and the descriptor of a new file, or 0. `anew` has it
+        fetched otherwise, as in `send`, into another descriptor of the file, which is its own.
+        """
+        future: Future[_Made] = Future()
+        self._under_way.begin(future)
+        native = self._native
+        if native is not None:
+            self._begin(
+                future,
+                lambda number: native.fetch(number, self._requests.head(request), place, object_),
+                lambda _, crc, descriptor: made(crc, descriptor),
+                lambda other, is_unusual: anew(future, other or own_descriptor(place), is_unusual),
+            )
+        return future
+
+    def _begin(
+        self,
+        future: Future[Any],
+        put: Callable[[int], None],
+        made: Callable[[bytes, int, int], Any],
+        anew: Callable[[int, bool], None],
+    ) -> None:
+        number = next(self._numbers)
+        self._begun[number] = future, made, anew
+        try:
+            try:
+                put(number)
+            except (Unusual, ValueError):
+                del self._begun[number]
+                anew(0, False)
+        except OSError as error:
+            self._begun.pop(number, None)
+            self._under_way.failed(future, error)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._take, name="small files", daemon=True)
+            self._thread.start()
+
+    def _take(self) -> None:
+        while self._native is not None and (ended := self._native.take()):
+            for number, word, head, crc, last in ended:
+                future, made, anew = self._begun.pop(number)
+                try:
+                    match word:
+                        case "done":
+                            self._threads.note_answer(is_plain=True)
+                            self._under_way.done(future, made(head, crc, last))
+                        case "anew":
+                            anew(last, False)
+                        case "unusual":
+                            self._threads.note_answer(is_plain=False)
+                            anew(last, True)
+                        case "file":
+                            self._under_way.failed(future, OSError(last, os.strerror(last)))
+                        case _:
+                            said = f"it gave {crc} bytes in {last} s"
+                            error = StoreError(StoreFault.UNREACHABLE, self._requests.url(""), said)
+                            self._under_way.failed(future, error)
+                except BaseException as error:
+                    self._under_way.failed(future, error)
+
+    def close(self) -> None:
+        """End what is under way, at once."""
+        if self._native is not None:
+            self._native.break_off()
 
 
 def _over(connection: PlainConnection, plainly: Callable[[PlainConnection], _Made]) -> _Made:

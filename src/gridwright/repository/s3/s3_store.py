@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote, unquote_plus
 from xml.etree import ElementTree
@@ -46,7 +47,13 @@ from gridwright.repository.s3.plain import (
     PlainRequests,
     StoreRequest,
 )
-from gridwright.repository.s3.request_threads import RequestThreads, Work
+from gridwright.repository.s3.request_threads import (
+    FilePlace,
+    RequestThreads,
+    SmallFiles,
+    Work,
+    own_descriptor,
+)
 from gridwright.repository.s3.small_objects import (
     UploadBody,
     ask_headers,
@@ -62,6 +69,7 @@ from gridwright.repository.store import (
     ANY,
     PAGE,
     UNREADABLE,
+    FetchedFile,
     ObjectEntry,
     ObjectHead,
     Progress,
@@ -81,18 +89,27 @@ RANGE_BYTES = 16 << 20
 """Bytes of one request: so many that asking costs nothing beside them."""
 
 
-@dataclass(slots=True)
 class _Object:
     """One object on its way; threads share it."""
 
-    reference: ObjectReference
-    file: ContentFile
-    progress: Progress | None
-    left: int
-    """Ranges that have not arrived."""
-    future: Future[str | None] = field(default_factory=Future)
-    sums: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """CRC and length by where a range begins."""
+    def __init__(
+        self,
+        reference: ObjectReference,
+        descriptor: int,
+        makes: bool,
+        progress: Progress | None,
+        future: Future[FetchedFile] | None = None,
+    ) -> None:
+        """`descriptor` is its own; where it `makes` a new file, the future has it. Raises OSError."""
+        self.reference, self.progress = reference, progress
+        self.file = ContentFile(descriptor, reference.size)
+        self.makes, self.is_unusual = makes, False
+        """Whether a plain request had an unusual answer just before, or none."""
+        self.left = range_count(reference.size)
+        """Ranges that have not arrived."""
+        self.future = Future[FetchedFile]() if future is None else future
+        self.sums: dict[int, tuple[int, int]] = {}
+        """CRC and length by where a range begins."""
 
 
 def range_count(size: int) -> int:
@@ -112,21 +129,40 @@ class RangeFetching:
     def fetch(
         self,
         threads: RequestThreads,
+        small: SmallFiles,
         reference: ObjectReference,
         url: str,
-        descriptor: int,
+        place: FilePlace,
         progress: Progress | None,
-    ) -> Future[str | None]:
-        """Write the very object that is referred to into an open file; the future has its CRC-64/NVME.
+    ) -> Future[FetchedFile]:
+        """Write the very object that is referred to into a file.
 
         The future's exception is a StoreError, or an OSError of the file.
         """
-        count = range_count(reference.size)
-        wanted = _Object(reference, ContentFile(descriptor, reference.size), progress, count)
-        threads.under_way.begin(wanted.future)
-        for place in range(count):
+        size, makes = reference.size, place[1]
+        if not small.take(size):
+            wanted = _Object(reference, own_descriptor(place), makes, progress)
+            threads.under_way.begin(wanted.future)
+            self._fetch(threads, wanted, url)
+            return wanted.future
+
+        def made(crc: int, descriptor: int) -> FetchedFile:
+            Moved(progress).to(size)
+            return descriptor if makes else None, f"{crc:016x}"
+
+        def anew(future: Future[FetchedFile], other: int, is_unusual: bool) -> None:
+            wanted = _Object(reference, other, makes, progress, future)
+            wanted.is_unusual = is_unusual
+            self._fetch(threads, wanted, url)
+
+        request = _get_request(reference, (0, size))
+        return small.fetch(request, (size, reference.etag), place, made, anew)
+
+    def _fetch(self, threads: RequestThreads, wanted: _Object, url: str) -> None:
+        size = wanted.reference.size
+        for place in range(wanted.left):
             start = place * RANGE_BYTES
-            span = start, min(start + RANGE_BYTES, reference.size)
+            span = start, min(start + RANGE_BYTES, size)
 
             def work(connection: PlainConnection, span: tuple[int, int] = span) -> None:
                 error: BaseException | None = None
@@ -138,7 +174,6 @@ class RangeFetching:
                 self._ended(threads, wanted, error)
 
             threads.put(work)
-        return wanted.future
 
     def _bring(
         self,
@@ -149,15 +184,11 @@ class RangeFetching:
         url: str,
     ) -> None:
         reference, moved = wanted.reference, Moved(wanted.progress)
-        version = reference.version_id
-        headers = {"if-match": f'"{reference.etag}"'}
-        more: dict[str, Any] = {"IfMatch": headers["if-match"], **self._more}
-        if version:
-            more["VersionId"] = version
-        if span != (0, reference.size):
-            more["Range"] = headers["range"] = f"bytes={span[0]}-{span[1] - 1}"
-        query = f"versionId={quote(version, safe='~')}" if version else ""
-        request = StoreRequest("GET", "GetObject", reference.key, query, headers)
+        request = _get_request(reference, span)
+        more: dict[str, Any] = {"IfMatch": request.headers["if-match"], **self._more}
+        more |= _version(reference.version_id)
+        if "range" in request.headers:
+            more["Range"] = request.headers["range"]
 
         def by_botocore() -> int:
             with botocore_faults(url):
@@ -173,7 +204,9 @@ class RangeFetching:
 
         crc = threads.attempt(
             connection,
-            lambda each: fetch(each, request, reference, span, wanted.file, moved),
+            None
+            if wanted.is_unusual
+            else lambda each: fetch(each, request, reference, span, wanted.file, moved),
             by_botocore,
         )
         with self._lock:
@@ -183,12 +216,22 @@ class RangeFetching:
         with self._lock:
             wanted.left -= 1
             is_last = wanted.left == 0
+        is_whole = is_last and error is None and not wanted.future.done()
         if is_last:
-            wanted.file.close()
+            wanted.file.close(keep=wanted.makes and is_whole)
         if error is not None:
             threads.under_way.failed(wanted.future, error)
-        elif is_last and not wanted.future.done():
-            threads.under_way.done(wanted.future, f"{crc64_of_pieces(wanted.sums):016x}")
+        elif is_whole:
+            descriptor = wanted.file.descriptor if wanted.makes else None
+            threads.under_way.done(wanted.future, (descriptor, f"{crc64_of_pieces(wanted.sums):016x}"))
+
+
+def _get_request(reference: ObjectReference, span: tuple[int, int]) -> StoreRequest:
+    """A request for a range of the very object that is referred to."""
+    headers = {"if-match": f'"{reference.etag}"'}
+    if span != (0, reference.size):
+        headers["range"] = f"bytes={span[0]}-{span[1] - 1}"
+    return StoreRequest("GET", "GetObject", reference.key, _query(reference.version_id), headers)
 
 
 _NAME = re.compile(r"(\{[^}]*\})?(.*)", re.DOTALL)
@@ -352,6 +395,7 @@ class S3Store:
         self._plain = PlainRequests(connection)
         self._tries = Tries(pause_ms / 1000)
         self._small = RequestThreads(self._plain, self._tries, _FEW, _MANY)
+        self._small_files = SmallFiles(self._plain, self._small, _FEW, _MANY)
         self._large = RequestThreads(self._plain, self._tries, _LARGE, _LARGE, _LARGE_BYTES)
         self._payer = {"RequestPayer": "requester"} if connection.requester_pays else {}
         self._ranges = RangeFetching(connection, self._payer)
@@ -470,10 +514,21 @@ class S3Store:
         self, reference: ObjectReference, descriptor: int, progress: Progress | None = None
     ) -> Future[str | None]:
         """Write the content of the very object that is referred to into an open, empty file."""
-        count = range_count(reference.size)
-        self._count("get", count)
+        return then(self._fetch(reference, (descriptor, False), progress), itemgetter(1))
+
+    def fetch_new(
+        self, reference: ObjectReference, directory: int, progress: Progress | None = None
+    ) -> Future[FetchedFile]:
+        """The same, into a new file without a name."""
+        return self._fetch(reference, (directory, True), progress)
+
+    def _fetch(
+        self, reference: ObjectReference, place: FilePlace, progress: Progress | None
+    ) -> Future[FetchedFile]:
+        self._count("get", range_count(reference.size))
         threads = self._small if reference.size <= PART_BYTES else self._large
-        return self._ranges.fetch(threads, reference, self._plain.url(reference.key), descriptor, progress)
+        url = self._plain.url(reference.key)
+        return self._ranges.fetch(threads, self._small_files, reference, url, place, progress)
 
     def put(
         self, key: str, body: bytes, metadata: Mapping[str, str], condition: WriteCondition = ANY
@@ -541,9 +596,22 @@ class S3Store:
             upload.sent(crc)
             return written(answer)
 
-        return self._small.ask(
-            plainly, lambda: written(self._put(key, upload, metadata, condition, moved, sent_sum))
-        )
+        def otherwise() -> WrittenObject:
+            return written(self._put(key, upload, metadata, condition, moved, sent_sum))
+
+        file = upload.open_file
+        if file is None or sent_sum is not SentSum.NONE or not self._small_files.take(upload.size):
+            return self._small.ask(plainly, otherwise)
+
+        def taken(headers: dict[str, str], crc: int) -> WrittenObject:
+            moved.to(upload.size)
+            upload.sent(crc)
+            return written(headers)
+
+        def anew(future: Future[WrittenObject], is_unusual: bool) -> None:
+            self._small.ask_for(future, None if is_unusual else plainly, otherwise)
+
+        return self._small_files.send(request, file, taken, anew)
 
     def _put(
         self,
@@ -659,6 +727,7 @@ class S3Store:
     def close(self) -> None:
         """Give up what is under way."""
         self._small.close()
+        self._small_files.close()
         self._large.close()
         self._parts.wait()
 
