@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from gridwright.cli.start import YOUNG
 from gridwright.repository.state_directory import VARIABLE
 from tests.support import examples, shared_lab, skips
 from tests.support.command import Command
@@ -23,6 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # Tests run side by side, and disturb each other; those about that say otherwise.
     os.environ.setdefault("GRIDWRIGHT_ALLOW_DISTURBED", "1")
+    # Tests say which images there are; moto would make its own each time that it is emptied.
+    os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
     if config.getoption("--thorough"):
         # Every command as users start it; else only those that are started with a prefix or other settings.
         os.environ["GRIDWRIGHT_TESTS_START"] = "1"
@@ -38,6 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    """Let no look for cycles go through all that was imported, here or in a fork, which would copy it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -12,8 +12,9 @@ import pytest
 from moto.sns.models import sns_backends
 
 from gridwright.providers.aws.preflight.looking import SERVICE_ROLE
-from tests.support.aws_cloud import ACCOUNT, STORAGE_IMAGE, AwsCloud, aws_cloud
+from tests.support.aws_cloud import STORAGE_IMAGE, AwsCloud, aws_cloud
 from tests.support.aws_grid import FSX, LUSTRE, Grid, grid_of
+from tests.support.aws_machines import ACCOUNT
 from tests.support.command import Command
 from tests.support.lab import NODES_ONLY
 from tests.support.operator_permissions import judged

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.aws_cloud import REGION, AwsCloud, aws_cloud
+from tests.support.aws_cloud import AwsCloud, aws_cloud
 from tests.support.aws_grid import Grid, grid_of
+from tests.support.aws_machines import REGION
 from tests.support.aws_site import DOMAIN, SiteNetwork
 from tests.support.command import Command
 from tests.support.operator_permissions import judged

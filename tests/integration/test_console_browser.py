@@ -58,7 +58,15 @@ def console() -> Iterator[ServedConsole]:
 
 @pytest.mark.parametrize(
     ("width", "scheme"),
-    [(1280, "light"), (1280, "dark"), (800, "dark"), (800, "light"), (400, "light"), (400, "dark")],
+    [
+        (1280, "light"),
+        (800, "dark"),
+        (400, "dark"),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in [(1280, "dark"), (800, "light"), (400, "light")]
+        ),
+    ],
 )
 def test_every_view_is_quiet_whole_and_without_serious_findings_of_axe(
     browser: Any, console: ServedConsole, width: int, scheme: Scheme

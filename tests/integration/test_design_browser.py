@@ -50,12 +50,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ("name", "width", "scheme"),
     [
         ("prediction", 1280, "light"),
-        ("prediction", 420, "dark"),
+        pytest.param("prediction", 420, "dark", marks=pytest.mark.thorough),
         ("unrequired", 420, "light"),
         ("plan", 1280, "dark"),
-        ("plan", 420, "light"),
+        pytest.param("plan", 420, "light", marks=pytest.mark.thorough),
         ("impossible", 420, "dark"),
-        ("hostile", 1280, "light"),
+        pytest.param("hostile", 1280, "light", marks=pytest.mark.thorough),
         ("hostile", 420, "dark"),
     ],
 )

@@ -134,16 +134,26 @@ def rule_of(command: DocumentedCommand) -> Rule:
 
 
 def of(place: Place) -> Sequence[object]:
-    """Parameters of a test: one command of each verb with each set of flags; the others are thorough."""
-    seen = set()
-    found = []
-    for each in COMMANDS:
-        if rule_of(each).place is place:
-            alike = (*each.words[:1], *sorted(word for word in each.words if word.startswith("-")))
-            marks = [pytest.mark.thorough] if alike in seen or _is_long(each) else []
-            seen.add(alike)
-            found.append(pytest.param(each, id=each.text, marks=marks))
-    return found
+    """Parameters of a test: few commands, with each flag of each verb among them; the others are thorough."""
+    there = [each for each in COMMANDS if rule_of(each).place is place]
+    chosen = _with_each_flag([each for each in there if not _is_long(each)])
+    return [
+        pytest.param(each, id=each.text, marks=[] if each in chosen else [pytest.mark.thorough])
+        for each in there
+    ]
+
+
+def _with_each_flag(commands: Sequence[DocumentedCommand]) -> list[DocumentedCommand]:
+    chosen: list[DocumentedCommand] = []
+    lacks = {flag for each in commands for flag in each.flags}
+    while lacks:
+        best = max(
+            commands,
+            key=lambda each: (len(lacks & each.flags), not STOPPED.search(each.text), -len(each.words)),
+        )
+        chosen.append(best)
+        lacks -= best.flags
+    return chosen
 
 
 def _is_long(command: DocumentedCommand) -> bool:

@@ -21,13 +21,14 @@ libraries:
 """
 
 
-@pytest.fixture
-def commands(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The commands of an environment that has the wheel which GRIDWRIGHT_WHEEL names, or one of its own."""
     given = os.environ.get("GRIDWRIGHT_WHEEL")
-    wheel = Path(given) if given else build_wheel(tmp_path / "wheel")
+    place = tmp_path_factory.mktemp("installed")
+    wheel = Path(given) if given else build_wheel(place / "wheel")
     assert "-cp311-abi3-" in wheel.name, "a wheel for one release of Python alone"
-    return make_environment(tmp_path / "venv", wheel)
+    return make_environment(place / "venv", wheel)
 
 
 def run(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from gridwright.report import render_report
+from gridwright.report.page import render_report
 from gridwright.report.usage_page import usage_page
 from tests.fixtures.runs import built_runs
 from tests.support.skips import needs
@@ -80,13 +80,13 @@ def backgrounds(page: Any) -> set[str]:
         ("missed", 1280, "light"),
         ("missed", 400, "dark"),
         ("met", 1280, "dark"),
-        ("met", 400, "light"),
+        pytest.param("met", 400, "light", marks=pytest.mark.thorough),
         ("interrupted", 400, "light"),
         ("killed", 1280, "dark"),
         ("failed", 400, "dark"),
         ("hostile", 400, "light"),
-        ("hostile", 1280, "light"),
-        ("nodes", 1280, "light"),
+        pytest.param("hostile", 1280, "light", marks=pytest.mark.thorough),
+        pytest.param("nodes", 1280, "light", marks=pytest.mark.thorough),
         ("nodes", 400, "dark"),
         ("many_nodes", 1280, "dark"),
     ],
@@ -106,7 +106,9 @@ def test_opens_offline_whole_and_quiet(
     page.context.close()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.thorough), (400, "dark")]
+)
 def test_the_page_of_usage_opens_offline_whole_and_quiet(
     browser: Any, tmp_path: Path, width: int, scheme: Scheme
 ) -> None:

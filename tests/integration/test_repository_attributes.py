@@ -24,7 +24,9 @@ from tests.support.repositories import opened, run
 from tests.support.skips import root_only
 
 KINDS = ("versitygw", "moto", "seaweedfs")
-with_directories = pytest.mark.parametrize("server", KINDS[:2], indirect=True)
+with_directories = pytest.mark.parametrize(
+    "server", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.thorough)], indirect=True
+)
 """SeaweedFS keeps no metadata of directories."""
 ACL = struct.pack("<I", 2) + b"".join(
     struct.pack("<HHi", *each)
@@ -35,7 +37,13 @@ ACCESS = "system.posix_acl_access"
 DAY_NS = 86_400 * 10**9
 
 
-@pytest.fixture(scope="module", params=KINDS)
+on_each_store = pytest.mark.parametrize("server", KINDS, indirect=True)
+"""Tests of which version of attributes is the later one, which goes by the dates that a store gives."""
+
+
+@pytest.fixture(
+    scope="module", params=[KINDS[0], *(pytest.param(each, marks=pytest.mark.thorough) for each in KINDS[1:])]
+)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
     with store_in_environment(tmp_path_factory.mktemp("store") / "made", request.param) as served:
         yield served
@@ -133,6 +141,7 @@ def looked_at(library: Path) -> dict[bytes, Seen]:
     return {path: each for path, each in look_at(library).items() if path}
 
 
+@on_each_store
 @root_only
 def test_what_a_library_changed_reaches_the_other_one_and_stays(
     libraries: tuple[Path, Path], server: StoreServer, url: str
@@ -181,6 +190,7 @@ def in_place(path: Path) -> None:
     path.write_bytes(b"another content")
 
 
+@on_each_store
 @pytest.mark.parametrize("theirs", [in_place, narrowed, tagged, touched], ids=lambda each: each.__name__)
 def test_attributes_that_both_sides_changed_are_named_and_neither_is_lost(
     libraries: tuple[Path, Path], server: StoreServer, url: str, theirs: Callable[[Path], None]
@@ -216,6 +226,7 @@ def test_the_same_change_on_both_sides_is_no_conflict(
         assert do_export(other, server, url).problems == []
 
 
+@on_each_store
 @pytest.mark.parametrize("first", [do_export, do_import], ids=["export", "import"])
 def test_a_change_that_is_not_exported_yet_is_not_erased(
     libraries: tuple[Path, Path], server: StoreServer, url: str, first: Callable[..., RepositoryReport]
@@ -488,6 +499,7 @@ def test_a_copy_that_has_kept_its_attributes_is_told_of_nothing(
     assert (done(do_import(one, server, url)), looked_at(one)) == ({}, wanted)
 
 
+@on_each_store
 def test_what_was_exported_while_another_library_imported_reaches_it(
     libraries: tuple[Path, Path], server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -509,6 +521,7 @@ def test_what_was_exported_while_another_library_imported_reaches_it(
     assert looked_at(other) == looked_at(one)
 
 
+@on_each_store
 def test_attributes_of_a_killed_export_are_no_conflict(
     libraries: tuple[Path, Path], server: StoreServer, url: str
 ) -> None:

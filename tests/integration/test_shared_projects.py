@@ -12,7 +12,7 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.library_directories import make_library_directories
-from gridwright.report.write import write_report
+from gridwright.report.page import write_report
 from gridwright.runs.directory import load_run
 from gridwright.runs.find import find_run
 from gridwright.schedulers.local.store import Store

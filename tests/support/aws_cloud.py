@@ -34,11 +34,10 @@ from gridwright.providers.aws.launching import UBUNTU
 from gridwright.providers.aws.names import SLOT_TAG
 from tests.support import aws_balancer, aws_groups, aws_resources, aws_volumes
 from tests.support.aws_faults import Faults
-from tests.support.aws_machines import AwsMachines
+from tests.support.aws_machines import ACCOUNT, REGION, AwsMachines
 from tests.support.aws_server import moto_server
-from tests.support.command_server import descriptions_once
+from tests.support.command_server import botocore_once
 
-REGION, ACCOUNT = "us-east-1", "123456789012"
 UBUNTU_IMAGE, STORAGE_IMAGE = "ami-0aaaaaaaaaaaaaaaa", "ami-0123456789abcdef0"
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -185,7 +184,7 @@ class AwsCloud:
 @contextlib.contextmanager
 def aws_cloud() -> Iterator[AwsCloud]:
     """Have a cloud; it is empty again afterwards."""
-    descriptions_once()
+    botocore_once()
     with pytest.MonkeyPatch.context() as patch:
         _mend(patch)
         with moto_server() as (direct, wait_until_idle), Faults.before(direct) as faults:

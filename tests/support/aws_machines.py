@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import ClientError
+from moto.ec2.models import ec2_backends
+from moto.s3.models import s3_backends
 
+REGION, ACCOUNT = "us-east-1", "123456789012"
 POLL_S = 0.5
 
 
@@ -32,10 +35,12 @@ class AwsMachines:
     _told: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Tell what is new, once."""
-        for bucket in self.client("s3").list_buckets()["Buckets"]:
-            pointers = {part: self._pointer(bucket["Name"], part) for part in ("nodes", "servers")}
-            for grid, role, instance, kind in self._instances():
+        """Tell what is new, once; moto's own records say what there is, at no cost."""
+        for bucket in list(s3_backends[ACCOUNT]["aws"].buckets.values()):
+            pointers = {part: _pointer(bucket, part) for part in ("nodes", "servers")}
+            if not any(pointers.values()):
+                continue
+            for grid, role, instance, kind in _instances():
                 key = pointers["servers" if role in ("mgs", "mds", "oss", "nsd") else "nodes"]
                 reason = self.failing.get(role) or self.failing_types.get(kind, "")
                 if key and role in self.restarting:
@@ -43,21 +48,6 @@ class AwsMachines:
                     self._tell(grid, role, instance, key, reason, "running")
                 elif key and role not in self.silent and self._told.get(instance) != (key, reason):
                     self._tell(grid, role, instance, key, reason)
-
-    def _pointer(self, bucket: str, part: str) -> str:
-        try:
-            found = self.client("s3").get_object(Bucket=bucket, Key=f"bundles/current/{part}")
-        except ClientError:
-            return ""
-        return str(found["Body"].read().decode().strip())
-
-    def _instances(self) -> Iterator[tuple[str, str, str, str]]:
-        for reservation in self.client("ec2").describe_instances()["Reservations"]:
-            for each in reservation["Instances"]:
-                tags = {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())}
-                if each["State"]["Name"] == "running" and "gridwright:grid" in tags:
-                    role = tags.get("gridwright:role", "")
-                    yield tags["gridwright:grid"], role, each["InstanceId"], each["InstanceType"]
 
     def _tell(
         self, grid: str, role: str, instance: str, key: str, reason: str, state: str | None = None
@@ -98,3 +88,15 @@ class AwsMachines:
         finally:
             end.set()
             thread.join(10)
+
+
+def _pointer(bucket: Any, part: str) -> str:
+    found = bucket.keys.get(f"bundles/current/{part}")
+    return found.value.decode().strip() if found is not None else ""
+
+
+def _instances() -> Iterator[tuple[str, str, str, str]]:
+    for each in ec2_backends[ACCOUNT][REGION].all_instances():
+        tags = {tag["key"]: tag["value"] for tag in each.get_tags()}
+        if each.state == "running" and "gridwright:grid" in tags:
+            yield tags["gridwright:grid"], tags.get("gridwright:role", ""), each.id, each.instance_type

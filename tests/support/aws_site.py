@@ -7,8 +7,9 @@ from typing import Any
 
 from moto.ec2.models import ec2_backends
 
-from tests.support.aws_cloud import ACCOUNT, REGION, AwsCloud
+from tests.support.aws_cloud import AwsCloud
 from tests.support.aws_grid import FSX
+from tests.support.aws_machines import ACCOUNT, REGION
 
 ZONE = f"{REGION}a"
 DOMAIN = "grid.example.com"

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from importlib.metadata import distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -71,18 +72,24 @@ def required(name: str, extras: frozenset[str]) -> set[str]:
 
 
 def link(name: str, packages: Path) -> None:
-    """Put the files of a distribution into another environment."""
+    """Put the files of a distribution into another environment, with what is compiled of them."""
     for file in distribution(name).files or ():
         if ".." in file.parts or "__pycache__" in file.parts:
             continue
         source, target = Path(str(file.locate())), packages / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(source, target)
-        except FileExistsError:
-            pass
-        except OSError:
-            shutil.copy2(source, target)
+        _link_file(source, target)
+        if source.suffix == ".py" and (compiled := Path(cache_from_source(str(source)))).exists():
+            _link_file(compiled, target.parent / "__pycache__" / compiled.name)
+
+
+def _link_file(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        pass
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def lean_path(commands: Path) -> str:

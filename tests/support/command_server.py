@@ -2,11 +2,13 @@
 
 A program of its own: it is told on a socket what to run, and says on another how that ended. What it starts
 is a process with its own arguments, directory, environment and files, which begins where the script
-`gridwright` begins; only the time of the imports is saved, a third of a second of one core each time.
+`gridwright` begins; only the time of the imports is saved, a third of a second of one core each time, and
+that of freeing them.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import json
@@ -15,34 +17,33 @@ import selectors
 import signal
 import socket
 import sys
-from functools import cache
+import threading
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import Any
 
-import boto3  # noqa: F401 - imported for the commands
-from botocore.loaders import JSONFileLoader, Loader
+import boto3
+import botocore.session
+from botocore import hooks
 
 import gridwright
 from gridwright.cli.start import run
+from gridwright.report import document
 
 OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("boot.", "aws.boot.", "oci.boot."))
 """What machines run from files beside each other: no command imports it."""
-WITH_THREADS = tuple(
-    f"gridwright.{each}"
-    for each in (
-        "workload.datasets",
-        "workload.prepare",
-        "workload.programs",
-        "workload.space",
-        "workload.sql",
-        "prove.proof",
-        "monitor.console",
-    )
+WITH_DUCKDB = "gridwright.workload.sql"
+"""Few commands need what it imports, and each fork would take longer."""
+OF_AWS = (
+    *("autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "elbv2", "fsx", "iam"),
+    *("kms", "resourcegroupstaggingapi", "route53", "s3", "secretsmanager", "service-quotas"),
+    *("sns", "ssm", "sts"),
 )
-"""These import numpy, pyarrow or duckdb."""
-OF_AWS = ("autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "fsx", "iam", "s3", "ssm", "sts")
 """Their descriptions are read once: each command on a cloud reads some of them, for a second of one core."""
+UNFLUSHED = 120
+"""The interpreter's own exit status where the last of what was written is lost."""
 LONGEST = 1 << 20
 """Bytes of what a command is started with."""
 
@@ -68,7 +69,7 @@ class Server:
         """Fork a command; whether this is it."""
         said, files, _, _ = socket.recv_fds(self._requests, LONGEST, 4)
         if not said:
-            sys.exit(0)
+            os._exit(0)
         *standard, status = files
         pid = os.fork()
         if not pid:
@@ -110,31 +111,68 @@ def _become(request: dict[str, object], standard: list[int]) -> None:
 
 
 @cache
-def descriptions_once() -> None:
-    """Have this process and its forks read what describes a service of AWS once, not for each client."""
-    read = JSONFileLoader.load_file
+def botocore_once() -> None:
+    """Have this process and its forks do once what botocore does for each session: a twentieth of a second.
 
-    @cache
-    def kept(path: str) -> object:
-        return read(JSONFileLoader(), path)
+    It reads what describes services, looks for other names of 120 events, and how each of their handlers is
+    called.
+    """
+    loader = botocore.session.Session().get_component("data_loader")
+    botocore.session.create_loader = lambda _=None: loader
+    hooks.accepts_kwargs = lru_cache(maxsize=1024)(hooks.accepts_kwargs)
+    begin, names = hooks.EventAliaser.__init__, dict[str, str]()
 
-    JSONFileLoader.load_file = lambda _, path: kept(path)
+    def begun(self: Any, *more: Any) -> None:
+        begin(self, *more)
+        self._alias_name_cache = names
+
+    hooks.EventAliaser.__init__ = begun
 
 
 def _import_all() -> None:
     """Import what commands import as they go on; a fork would have no thread that an import starts."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for module in walk_packages(gridwright.__path__, "gridwright."):
-        if not module.name.startswith((*WITH_THREADS, *OF_MACHINES)):
+        if not module.name.startswith((WITH_DUCKDB, *OF_MACHINES)):
             import_module(module.name)
-    descriptions_once()
+    for template in document.environment().list_templates(extensions=["j2"]):
+        document.environment().get_template(template)
+    botocore_once()
     for service in OF_AWS:
-        Loader().load_service_model(service, "service-2")
+        boto3.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.freeze()
+
+
+def _run() -> int:
+    """Run the command; its exit status."""
+    try:
+        run()
+    except SystemExit as ended:
+        if isinstance(ended.code, int | None):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)  # noqa: T201 - as the interpreter does
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(status: int) -> None:
+    """End as an interpreter does, but free nothing: what was imported before the fork would be copied."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except OSError:
+        status = UNFLUSHED
+    os._exit(status)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _import_all()
     Server(socket.socket(fileno=int(sys.argv[1]))).serve()
-    run()
+    _end(_run())

@@ -7,6 +7,7 @@ whole command, comments of examples, and examples of the help of every verb.
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -65,6 +66,14 @@ class DocumentedCommand:
         """As one line."""
         return shlex.join(self.words)
 
+    @property
+    def flags(self) -> frozenset[str]:
+        """Its verb, alone and with each of its flags."""
+        names = (" ".join(self.words[:count]) for count in (3, 2, 1, 0))
+        verb = next(each for each in names if each in _names())
+        ours = itertools.takewhile(lambda word: word != "--", self.words)
+        return frozenset({verb, *(f"{verb} {word}" for word in ours if word.startswith("-"))})
+
 
 @cache
 def documented() -> tuple[DocumentedCommand, ...]:
@@ -109,6 +118,11 @@ def verbs(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", {})
     for verb in below:
         yield from verbs(below[verb], f"{name} {verb}".strip())
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(name for name, _ in verbs(get_command(main.app)))
 
 
 def parsed(words: Sequence[str]) -> None:

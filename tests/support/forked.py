@@ -5,6 +5,7 @@ Where the environment decides (a locale, a limit, PATH), `tests.support.command`
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gridwright.cli import main
+from gridwright.cli.start import YOUNG
 
 STUCK_S = 120
 
@@ -54,6 +56,9 @@ def _call(
 ) -> None:
     status = 70
     try:
+        # A look for cycles among all that the test has would copy its pages.
+        gc.freeze()
+        gc.set_threshold(YOUNG)
         os.setsid()
         os.chdir(place)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import versitygw
+from tests.support.command_server import botocore_once
 from tests.support.file_trees import HOSTILE_NAMES
 from tests.support.seaweedfs import seaweedfs
 
@@ -51,6 +52,7 @@ def store_server(
     directory: Path, kind: str | None = None, *, keeps_versions: bool = False
 ) -> Iterator[StoreServer]:
     """A store with an empty bucket `site-sas`."""
+    botocore_once()
     chosen = kind or ("versitygw" if versitygw.binary().exists() else "moto")
     servers = {"versitygw": _versitygw, "seaweedfs": seaweedfs}
     with servers[chosen](directory) if chosen in servers else _moto() as endpoint:

@@ -17,8 +17,9 @@ from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.operator.policy import GRIDWRIGHT, Operator, operator_actions
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.spec import parse_spec
-from tests.support.aws_cloud import ACCOUNT, REGION, AwsCloud
+from tests.support.aws_cloud import AwsCloud
 from tests.support.aws_faults import Call
+from tests.support.aws_machines import ACCOUNT, REGION
 from tests.support.iam_judge import Asked, actions_of, is_allowed
 
 FREE = frozenset({"sts:GetCallerIdentity"})

@@ -1,7 +1,8 @@
 //! Small objects that go to a store and come from it over plain sockets, in threads that never wait for the
 //! interpreter; see `gridwright.repository.s3.request_threads`.
 //!
-//! What is known here is success. Whatever else comes is asked for anew by who can judge it.
+//! What is known here is success, and which refusals are final. Whatever else comes is asked for anew by who can
+//! judge it.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -28,8 +29,8 @@ const FINAL: [&[u8]; 5] = [b"404", b"405", b"409", b"412", b"501"];
 /// What a file was when it was opened: size, mtime and ctime in ns since 1970, inode.
 type Stamp = (u64, i64, i64, u64);
 
-/// How an exchange has ended: its number, one of the words of `Exchange::work`, the head of the answer, and the
-/// CRC-64/NVME of the body, or bytes of a slow one. Last the seconds of that, the errno of the file, or the descriptor of one that was made or is to be fetched
+/// How an exchange has ended: its number, one of the words of `Exchange::work`, the head of the answer or all of a
+/// refusal, and the CRC-64/NVME of the body, or bytes of a slow one. Last the seconds of that, the errno of the file, or the descriptor of one that was made or is to be fetched
 /// anew, which is the caller's then; else 0.
 type Ended = (u64, &'static str, Vec<u8>, u64, i32);
 
@@ -66,7 +67,9 @@ impl Order {
 enum Fault {
     /// Of the connection, or an answer that is neither success nor a final refusal.
     Unusual,
-    /// A refusal, or a file that cannot be read as it was: who asks once more finds out what it is.
+    /// The whole answer of a refusal that is final.
+    Refused(Vec<u8>),
+    /// Another object, or a file that cannot be read as it was: who asks once more finds out what it is.
     Again,
     /// No answer, or no connection, in the time that there is.
     Late,
@@ -276,10 +279,29 @@ impl Exchange {
             }
         };
         let (end, filled) = receive_head(&connection, &mut self.buffer, &mut bounds)?;
-        check_status(&self.buffer)?;
+        let is_refused = is_refused(&self.buffer)?;
         let lines = self.buffer[..end - 4].to_vec();
         let head = Head::parse(&lines)?;
         let mut ends = head.ends || head.is_encoded;
+        if is_refused {
+            let length = head.length.and_then(|length| usize::try_from(length).ok());
+            let whole = end.saturating_add(length.unwrap_or(usize::MAX));
+            if head.is_encoded || !(filled..=self.buffer.len()).contains(&whole) {
+                return Err(Fault::Again);
+            }
+            let mut at = filled;
+            while at < whole {
+                at += connection.receive(
+                    &mut self.buffer[at..whole],
+                    RecvFlags::WAITALL,
+                    &mut bounds,
+                )?;
+            }
+            if !ends {
+                self.connection = Some(connection);
+            }
+            return Err(Fault::Refused(self.buffer[..whole].to_vec()));
+        }
         let crc = match &order.way {
             Way::Send(_) if head.etag.as_deref().unwrap_or("").is_empty() => {
                 return Err(Fault::Again);
@@ -319,6 +341,7 @@ impl Exchange {
             let made = order.make_file().map_err(Fault::File);
             let (word, head, sum, value) = match made.and_then(|()| self.carry_out(&order)) {
                 Ok((head, crc)) => ("done", head, crc, 0),
+                Err(Fault::Refused(answer)) => ("refused", answer, 0, 0),
                 Err(Fault::Again) => ("anew", Vec::new(), 0, 0),
                 Err(Fault::Unusual | Fault::Late) => ("unusual", Vec::new(), 0, 0),
                 Err(Fault::Slow(bytes, seconds)) => (
@@ -333,7 +356,7 @@ impl Exchange {
                 number, file, way, ..
             } = order;
             let last = match (word, way) {
-                ("anew" | "unusual", Way::Fetch { .. })
+                ("anew" | "unusual" | "refused", Way::Fetch { .. })
                 | ("done", Way::Fetch { makes: true, .. }) => file.into_raw_fd(),
                 // Whoever is told of the end may do with the file what he likes.
                 (_, _) => {
@@ -459,14 +482,15 @@ fn receive_head(
     }
 }
 
-fn check_status(head: &[u8]) -> Result<(), Fault> {
+/// Whether an answer is a final refusal, where it is no success. Fails for all others.
+fn is_refused(head: &[u8]) -> Result<bool, Fault> {
     let status = head
         .strip_prefix(b"HTTP/1.1 ")
         .and_then(|rest| rest.get(..3))
         .ok_or(Fault::Unusual)?;
     match status {
-        b"200" => Ok(()),
-        _ if FINAL.contains(&status) => Err(Fault::Again),
+        b"200" => Ok(false),
+        _ if FINAL.contains(&status) => Ok(true),
         _ => Err(Fault::Unusual),
     }
 }

@@ -15,7 +15,7 @@ from gridwright.iotest.coordinator.coordinator import Fleet
 from gridwright.iotest.options import IotestOptions
 from gridwright.iotest.recorded import run_iotest, run_status
 from gridwright.iotest.targets import library_targets
-from gridwright.report.write import write_report
+from gridwright.report.page import write_report
 from gridwright.runs.directory import RunDirectory
 from gridwright.runs.iotest_events import IotestEvent
 from gridwright.runs.phase_record import Status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ def rendered(
     """
     scripts = _scripts() if charts else _scripts()[1:]
     page = (
-        _environment()
+        environment()
         .get_template(template)
         .render(
             policy=_policy(scripts),
@@ -36,7 +37,9 @@ def rendered(
     return str(page)
 
 
-def _environment() -> Environment:
+@cache
+def environment() -> Environment:
+    """What pages are made by; it keeps what it has read of templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -5,11 +5,13 @@ Keys carry their unit. A figure that was not measured is null, never 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from gridwright.errors import GRAVEST_FIRST, Finding
 from gridwright.messages import LEFT_OUT
 from gridwright.runs.layout_comparison import LayoutComparison
 from gridwright.runs.phase_record import LibraryUnderTest, PhaseRecord, RecordedNode, Status, Sweep
@@ -31,6 +33,12 @@ class FindingRecord(Record):
     name: str
     text: str
     remedy: str
+
+
+def finding_records(findings: Iterable[Finding]) -> list[FindingRecord]:
+    """Findings as they are shown, the gravest first."""
+    records = [FindingRecord(level=f.level, name=f.name, text=f.text, remedy=f.remedy) for f in findings]
+    return sorted(records, key=lambda record: GRAVEST_FIRST[record.level])
 
 
 class NodeCheck(FindingRecord):

@@ -28,8 +28,6 @@ GOLDEN = REPOSITORY / "tests" / "golden" / "aws"
 EXAMPLES = {
     "aws-fsx": REPOSITORY / "examples" / "aws-fsx.yaml",
     "aws-lustre": REPOSITORY / "examples" / "aws-lustre.yaml",
-    "paper-000": REPOSITORY / "examples" / "papers" / "000-all-on-lustre.yaml",
-    "paper-002": REPOSITORY / "examples" / "papers" / "002-fsx-lustre.yaml",
 }
 SAME_EVERYWHERE = (
     *(

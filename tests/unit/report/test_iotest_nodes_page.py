@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gridwright.messages import typed
-from gridwright.report import render_report
 from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases, nodes_chart, nodes_table
 from gridwright.report.marks import mark_of
+from gridwright.report.page import render_report
 from gridwright.report.terminal.run import iotest_text
 from gridwright.report.verdict import verdict_in_words
 from gridwright.runs.judge import judge_library

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.report import render_report
 from gridwright.report.figures import ABSENT
+from gridwright.report.page import render_report
 from gridwright.runs.records import FindingRecord
 from tests.fixtures.runs import built_runs
 from tests.unit.report import workload_runs

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.report import ReportInput, render_report
 from gridwright.report.figures import ABSENT
+from gridwright.report.page import ReportInput, render_report
 from tests.fixtures.runs import built_runs
 from tests.support.records import launch_record, workload_record, workload_row
 from tests.unit.report import workload_runs

@@ -7,7 +7,7 @@ import math
 import random
 from typing import Any
 
-from gridwright.report import ReportInput
+from gridwright.report.page import ReportInput
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.samples import SampleRow
 from gridwright.runs.workload_record import WorkloadRecord

@@ -215,7 +215,7 @@ def _measure(
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.prove.progress import iotest_display
     from gridwright.iotest.recorded import record_iotest
-    from gridwright.report.write import write_report
+    from gridwright.report.page import write_report
     from gridwright.runs.directory import RunDirectory
 
     run = RunDirectory.create(

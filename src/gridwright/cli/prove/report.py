@@ -25,7 +25,7 @@ def report(
 
     The run may be finished or interrupted; the report is one file that opens offline.
     """
-    from gridwright.report.write import write_report
+    from gridwright.report.page import write_report
     from gridwright.runs.find import find_run
 
     reader = Reader()

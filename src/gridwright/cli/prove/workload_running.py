@@ -91,7 +91,7 @@ def show_workload(
 
     `more` are further keys of the JSON document, `ending` makes the text that stands below the tables.
     """
-    from gridwright.report.write import write_report
+    from gridwright.report.page import write_report
 
     report = write_report(run.path)
 

@@ -128,7 +128,7 @@ def run_sweep(
 def _carried_out(
     sweep: StreamSweep, run: RunDirectory, steps: _Steps, stop: threading.Event
 ) -> tuple[StreamSweepRecord, Path]:
-    from gridwright.report.write import write_report
+    from gridwright.report.page import write_report
     from gridwright.runs.stream_sweep.file import write_sweep
 
     def save() -> None:
@@ -191,7 +191,7 @@ class _Steps:
         """Run the workload with so many streams, and write its own report."""
         from dataclasses import replace
 
-        from gridwright.report.write import write_report
+        from gridwright.report.page import write_report
         from gridwright.runs.directory import RunDirectory
         from gridwright.runs.stream_sweep.file import STEPS
         from gridwright.runs.stream_sweep.words import streams_text

@@ -21,7 +21,6 @@ from gridwright.report.designs.words import (
     cost_text,
     dollars,
     doubts,
-    finding_records,
     growth_texts,
     homes,
     margin_texts,
@@ -35,6 +34,7 @@ from gridwright.report.document import rendered
 from gridwright.report.figures import ABSENT, count, listed, megabytes, plain
 from gridwright.report.plot import Chart
 from gridwright.report.tables import Table, table_of
+from gridwright.runs.records import finding_records
 
 _PLACEMENTS = (
     "In 95 % and in half of all placements of files on OSTs, at least; in a row: where all files were made "

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gridwright.errors import Finding
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.resources import Operation
 from gridwright.model.doubt import doubt_factor
@@ -15,7 +14,6 @@ from gridwright.plan.design import Design
 from gridwright.report.figures import ABSENT, against, count, duration, listed, megabytes, share
 from gridwright.report.figures import required as required_text
 from gridwright.report.papers.words import KINDS, percent
-from gridwright.runs.records import FindingRecord
 from gridwright.units import HOURS_PER_MONTH, counted
 
 MOST_RESILIENT = 4
@@ -217,13 +215,6 @@ def groups(libraries: Iterable[LibraryPrediction]) -> list[tuple[str, LibraryPre
         else:
             alike.append(([library.library], library))
     return [(listed(names), library) for names, library in alike]
-
-
-def finding_records(findings: Iterable[Finding]) -> list[FindingRecord]:
-    """Findings as the report shows them, the gravest first."""
-    order = ("error", "warning", "info")
-    records = [FindingRecord(level=f.level, name=f.name, text=f.text, remedy=f.remedy) for f in findings]
-    return sorted(records, key=lambda record: order.index(record.level))
 
 
 def nodes_text(design: Design) -> str:

@@ -9,7 +9,6 @@ from typing import Any, cast
 from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
 from gridwright.report.contents import ContentsEntry, contents_of
-from gridwright.report.designs.words import finding_records
 from gridwright.report.document import rendered
 from gridwright.report.figures import ABSENT, MB, count, duration, megabytes, plain, share
 from gridwright.report.panels import Panel, PanelLine, panels_figure
@@ -20,6 +19,7 @@ from gridwright.report.workload.series import Span
 from gridwright.report.workload.shares import shares_chart, shares_table, time_shares
 from gridwright.report.workload.tables import bound_words, minutes, ratio
 from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.records import finding_records
 
 _STYLES = ("report.css", "design.css")
 _LEAST = 0.005

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from gridwright.errors import Finding
 from gridwright.foreign_text import visible
-from gridwright.report.designs.words import finding_records
 from gridwright.report.terminal.frame import framed_table, print_findings
+from gridwright.runs.records import finding_records
 
 WIDE = 110
 """From this many columns on a table holds words beside its figures."""

@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gridwright.repository.extended import open_nameless
+from gridwright.repository.s3.faults import refusal
 from gridwright.repository.s3.plain import (
     BUFFER_BYTES,
     FileFault,
@@ -26,7 +28,7 @@ from gridwright.repository.s3.plain import (
     Unusual,
     parsed_head,
 )
-from gridwright.repository.s3.tries import Tries
+from gridwright.repository.s3.tries import MAY_PASS, Tries
 from gridwright.repository.s3.under_way import UnderWay, given_up
 from gridwright.repository.store import StoreError, StoreFault
 
@@ -181,6 +183,16 @@ def own_descriptor(place: FilePlace) -> int:
     return open_nameless(descriptor) if makes else os.dup(descriptor)
 
 
+@dataclass(slots=True)
+class _Exchange:
+    """One small file on its way: what makes the result, and what asks anew."""
+
+    request: StoreRequest
+    future: Future[Any]
+    made: Callable[[bytes, int, int], Any]
+    anew: Callable[[int, bool], None]
+
+
 class SmallFiles:
     """Small files on their way to a store and from it, many at once, where its connections are plain.
 
@@ -192,9 +204,7 @@ class SmallFiles:
         self._threads = threads
         self._native = requests.small_exchanges(fewest, most)
         self._numbers = itertools.count()
-        self._begun: dict[
-            int, tuple[Future[Any], Callable[[bytes, int, int], Any], Callable[[int, bool], None]]
-        ] = {}
+        self._begun: dict[int, _Exchange] = {}
         self._thread: threading.Thread | None = None
 
     def take(self, size: int) -> bool:
@@ -218,10 +228,13 @@ class SmallFiles:
         native = self._native
         if native is not None:
             self._begin(
-                future,
                 lambda number: native.send(number, self._requests.head(request, stamp[0]), descriptor, stamp),
-                lambda head, crc, _: made(parsed_head(str(head, "latin-1"))[1], crc),
-                lambda _, is_unusual: anew(future, is_unusual),
+                _Exchange(
+                    request,
+                    future,
+                    lambda head, crc, _: made(parsed_head(str(head, "latin-1"))[1], crc),
+                    lambda _, is_unusual: anew(future, is_unusual),
+                ),
             )
         return future
 
@@ -243,57 +256,68 @@ class SmallFiles:
         native = self._native
         if native is not None:
             self._begin(
-                future,
                 lambda number: native.fetch(number, self._requests.head(request), place, object_),
-                lambda _, crc, descriptor: made(crc, descriptor),
-                lambda other, is_unusual: anew(future, other or own_descriptor(place), is_unusual),
+                _Exchange(
+                    request,
+                    future,
+                    lambda _, crc, descriptor: made(crc, descriptor),
+                    lambda other, is_unusual: anew(future, other or own_descriptor(place), is_unusual),
+                ),
             )
         return future
 
-    def _begin(
-        self,
-        future: Future[Any],
-        put: Callable[[int], None],
-        made: Callable[[bytes, int, int], Any],
-        anew: Callable[[int, bool], None],
-    ) -> None:
+    def _begin(self, put: Callable[[int], None], exchange: _Exchange) -> None:
         number = next(self._numbers)
-        self._begun[number] = future, made, anew
+        self._begun[number] = exchange
         try:
             try:
                 put(number)
             except (Unusual, ValueError):
                 del self._begun[number]
-                anew(0, False)
+                exchange.anew(0, False)
         except OSError as error:
             self._begun.pop(number, None)
-            self._under_way.failed(future, error)
+            self._under_way.failed(exchange.future, error)
         if self._thread is None:
             self._thread = threading.Thread(target=self._take, name="small files", daemon=True)
             self._thread.start()
 
     def _take(self) -> None:
         while self._native is not None and (ended := self._native.take()):
-            for number, word, head, crc, last in ended:
-                future, made, anew = self._begun.pop(number)
+            for number, word, answer, crc, last in ended:
+                exchange = self._begun.pop(number)
                 try:
-                    match word:
-                        case "done":
-                            self._threads.note_answer(is_plain=True)
-                            self._under_way.done(future, made(head, crc, last))
-                        case "anew":
-                            anew(last, False)
-                        case "unusual":
-                            self._threads.note_answer(is_plain=False)
-                            anew(last, True)
-                        case "file":
-                            self._under_way.failed(future, OSError(last, os.strerror(last)))
-                        case _:
-                            said = f"it gave {crc} bytes in {last} s"
-                            error = StoreError(StoreFault.UNREACHABLE, self._requests.url(""), said)
-                            self._under_way.failed(future, error)
+                    self._end(exchange, word, answer, crc, last)
                 except BaseException as error:
-                    self._under_way.failed(future, error)
+                    self._under_way.failed(exchange.future, error)
+
+    def _end(self, exchange: _Exchange, word: str, answer: bytes, crc: int, last: int) -> None:
+        """End an exchange as `_native` says, or ask anew. Raises StoreError, OSError."""
+        request = exchange.request
+        match word:
+            case "done":
+                self._threads.note_answer(is_plain=True)
+                self._under_way.done(exchange.future, exchange.made(answer, crc, last))
+            case "refused":
+                head, _, body = answer.partition(b"\r\n\r\n")
+                status, _ = parsed_head(str(head, "latin-1"))
+                refused = refusal(status, body, self._requests.url(request.key), request.operation)
+                if refused.fault in MAY_PASS:
+                    exchange.anew(last, True)
+                    return
+                self._threads.note_answer(is_plain=True)
+                if last:
+                    os.close(last)
+                raise refused
+            case "anew" | "unusual":
+                if word == "unusual":
+                    self._threads.note_answer(is_plain=False)
+                exchange.anew(last, word == "unusual")
+            case "file":
+                raise OSError(last, os.strerror(last))
+            case _:
+                said = f"it gave {crc} bytes in {last} s"
+                raise StoreError(StoreFault.UNREACHABLE, self._requests.url(request.key), said)
 
     def close(self) -> None:
         """End what is under way, at once."""

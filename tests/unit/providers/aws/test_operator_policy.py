@@ -16,8 +16,8 @@ from gridwright.providers.aws.operator.policy import (
     operator_actions,
     size,
 )
-from tests.support.aws_cloud import ACCOUNT, REGION
 from tests.support.aws_grid import FSX, LUSTRE, SCALE, SITE_VPC
+from tests.support.aws_machines import ACCOUNT, REGION
 from tests.support.aws_updates import SCHEMAS, schema
 from tests.support.iam_judge import Asked, is_allowed
 from tests.support.operator_permissions import LEFT_OUT, RARE, documents, operator_of, statements_of
