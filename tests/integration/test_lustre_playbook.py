@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,30 +74,6 @@ def test_a_mount_is_judged_whatever_facts_the_base_has_set(tmp_path: Path) -> No
     assert "not mounted -> 10.0.0.1@tcp:/scratch" in said
 
 
-LCTL = """#!/usr/bin/env python3
-import fnmatch, json, os, sys
-state = json.load(open(os.environ["LCTL_STATE"]))
-verb, *words = sys.argv[1:]
-bare = "-n" in words
-words = [each for each in words if each != "-n"]
-if verb == "get_param":
-    for pattern in words:
-        for name, value in state.items():
-            if fnmatch.fnmatchcase(name, pattern):
-                print(value if bare else f"{name}={value}")
-    sys.exit(0)
-name, _, value = words[0].partition("=")
-with open(os.environ["LCTL_STATE"] + ".set", "a") as file:
-    print(words[0], file=file)
-if name.endswith("max_mod_rpcs_in_flight") and int(value) > int(os.environ["LIMIT"]):
-    print(f"error: set_param: setting {name}={value}: Numerical result out of range", file=sys.stderr)
-    sys.exit(34)
-state[name] = value
-json.dump(state, open(os.environ["LCTL_STATE"], "w"))
-"""
-"""As the recorded client of 2.17 answered: values out of drop-max-mod-rpcs, the limit out of its import."""
-
-
 @pytest.fixture
 def lctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with lctl, and the recorded parameters behind it."""
@@ -107,14 +84,21 @@ def lctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     state[f"mdc.scratch-MDT0000-mdc-{INSTANCE}.import"] = "\n" + IMPORT.read_text().partition("=\n")[2]
     (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin/lctl"
-    program.write_text(LCTL)
-    program.chmod(0o755)
-    (tmp_path / "state").write_text(json.dumps(state))
-    monkeypatch.setenv("LCTL_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("LIMIT", "8")
+    (tmp_path / "bin/lctl").symlink_to(ROOT / "tests/support/lustre_double/lctl")
+    limited(tmp_path, state, 8)
+    monkeypatch.setenv("LCTL_DOUBLE", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return tmp_path
+
+
+def limited(place: Path, parameters: Mapping[str, str], limit: int) -> None:
+    """Have lctl these parameters, and its server take so many modifying requests."""
+    state = {"parameters": parameters, "limits": {"max_mod_rpcs_in_flight": limit}, "set": []}
+    (place / "state").write_text(json.dumps(state))
+
+
+def state_of(place: Path) -> Any:
+    return json.loads((place / "state").read_text())
 
 
 ROWS = [
@@ -145,20 +129,18 @@ def test_a_client_is_set_as_far_as_its_server_allows_and_a_servers_own_connectio
     program = rendered(lctl)
     done = subprocess.run(["/bin/sh", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert (lctl / "state.set").read_text().split() == [
+    assert state_of(lctl)["set"] == [
         f"osc.scratch-OST0000-osc-{INSTANCE}.max_rpcs_in_flight=16",
         f"osc.scratch-OST0001-osc-{INSTANCE}.max_rpcs_in_flight=16",
         f"mdc.scratch-MDT0000-mdc-{INSTANCE}.max_mod_rpcs_in_flight=8",
     ]
     again = subprocess.run(["/bin/sh", program], capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 0
-    assert len((lctl / "state.set").read_text().split()) == 3
+    assert len(state_of(lctl)["set"]) == 3
 
 
-def test_what_a_server_refuses_is_named_and_fails_no_play(
-    lctl: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LIMIT", "7")
+def test_what_a_server_refuses_is_named_and_fails_no_play(lctl: Path) -> None:
+    limited(lctl, state_of(lctl)["parameters"], 7)
     done = subprocess.run(
         ["/bin/sh", rendered(lctl)], capture_output=True, text=True, timeout=60, check=False
     )

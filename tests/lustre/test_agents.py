@@ -157,6 +157,7 @@ def test_status_and_release_know_what_readers_had_restored(agents: Agents) -> No
     assert " released " in agents.machine.run(f"lfs hsm_state {DIRECTORIES[IMPORTED]}/read").out
 
 
+@pytest.mark.thorough
 def test_a_reader_has_the_bytes_though_its_agent_is_killed(agents: Agents) -> None:
     """43 s: by default Lustre would let it wait an hour, and then say ENODATA."""
     agents.send("STOP", "relay")

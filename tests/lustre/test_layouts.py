@@ -173,6 +173,7 @@ def test_a_directory_gets_the_layout_that_is_set(library: Library) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_library_gets_its_layout_and_has_it_then(library: Library) -> None:
     words = ("layout", "set", "/root/layouts.yaml", "data", "--layout", "16MiB:1,-1")
     assert "-> 1 OST (stripes of 4 MiB) until 16 MiB, then all" in library.machine.gridwright(*words).out

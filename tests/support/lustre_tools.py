@@ -29,7 +29,8 @@ for each in "$@"; do device=$each; done
 case $device in *gridwright-trial-*) test -e "$WORLD/stock-libext2fs" || exit 0 ;; esac
 test -e "$WORLD/broken" && { cat "$WORLD/broken"; exit 127; }
 test -e "$device.whole" && exit 0
-echo "tunefs.lustre FATAL: Device $device has not been formatted with mkfs.lustre"
+echo "tunefs.lustre FATAL: Device $device has not been formatted with mkfs.lustre" >&2
+echo "checking for existing Lustre data: not found"
 exit 19
 """,
     "mount.lustre": "exit 1",

@@ -13,8 +13,10 @@ from typing import Protocol
 from gridwright.commands import CommandOutput, CommandSilent
 from gridwright.errors import Finding
 
-UNREACHED = frozenset({errno.EIO, errno.ENODEV, errno.ENOTCONN, errno.ESHUTDOWN, errno.ETIMEDOUT})
-"""What calls on a file system fail with where a server of it is gone."""
+UNREACHED = frozenset(
+    {errno.EIO, errno.ENODEV, errno.ENOTCONN, errno.ESHUTDOWN, errno.ETIMEDOUT, errno.EAGAIN}
+)
+"""What calls on a file system fail with where a server of it is gone; EAGAIN while a client connects."""
 UNREACHED_TEXTS = frozenset(map(os.strerror, UNREACHED))
 
 

@@ -29,6 +29,9 @@ SERVED_OVER_NETWORK = frozenset(
 )
 """File systems whose servers have caches of their own, which no client can see or empty."""
 
+TARGETS = frozenset({"lustre_tgt"})
+"""Mounts by which a node serves others: what lies there are no files of its own."""
+
 
 def is_served(kernel_type: str) -> bool:
     """Whether servers lie behind file systems that /proc/mounts shows as this; FUSE counts as one."""

@@ -55,7 +55,17 @@ def state_failure(
     kind = code & 0xFF if code is not None else None
     number = error.errno if isinstance(error, OSError) else None
     if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or number in FULL:
-        full = _full_place([file.parent, *beside, *_temporary()])
+        others = list(beside)
+        full = _full_place([file.parent, *others, *_temporary()])
+        if isinstance(error, OSError) and full is None and others:
+            # A target of a file system that has room, or a quota: what the call was about is known alone.
+            return environment_error(
+                f"{reason_of(error, named=True)}; {what} is as it was before",
+                where=os.fsdecode(error.filename)
+                if isinstance(error.filename, str | bytes)
+                else str(others[0]),
+                remedy=f"make room there, on each of its targets where it has several, and {_AGAIN}",
+            )
         if full is not None or kind == sqlite3.SQLITE_FULL or number in FULL:
             return environment_error(
                 f"the file system of {full or file.parent} is full, or a quota of it is used up: "

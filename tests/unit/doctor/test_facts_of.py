@@ -99,6 +99,14 @@ def test_mounts_that_hold_data_are_told_once_and_those_of_the_kernel_not() -> No
     assert mounted.unescaped("/home\\040of\\040all") == "/home of all"
 
 
+def test_a_target_that_a_server_mounts_is_no_disk_of_the_node() -> None:
+    """It is full where the OST is, and du finds no file on it."""
+    (found,) = mounted.data_mounts(
+        ["61 29 253:32 / /srv/ost1 rw - lustre_tgt /dev/vdd rw,svname=testfs-OST0001"]
+    )
+    assert (found.mount_point, found.local) == ("/srv/ost1", False)
+
+
 @given(st.lists(st.text(max_size=80), max_size=8))
 def test_no_line_of_a_mount_table_breaks_the_look(lines: list[str]) -> None:
     mounted.data_mounts(lines)

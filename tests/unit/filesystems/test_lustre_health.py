@@ -31,6 +31,8 @@ from tests.fixtures.lustre_node import (
     SPACE,
     LustreNode,
     healthy_node,
+    ost_deactivated,
+    ost_down,
     printed,
     recorded_parameters,
     space,
@@ -94,15 +96,6 @@ def test_a_pure_client_names_its_servers() -> None:
     assert (found.client_version, found.management) == ("2.17.0", (("192.168.77.1@tcp", "FULL"),))
 
 
-def ost_down() -> LustreNode:
-    node = healthy_node()
-    down = recorded_parameters("925-ostdown-import-state", "926-ostdown-state", "927-ostdown-osts")
-    node.parameters = {**node.parameters, **down}
-    # What asks it for its space waits for it.
-    node.hangs = (f"osc.scratch-OST0001-osc-{INSTANCE}.*",)
-    return node
-
-
 def test_a_dead_target_is_found_though_lustre_calls_it_active_and_healthy() -> None:
     found = asked(ost_down())
     assert (found.condition, names(found)) == (Condition.BROKEN, ["target-away"])
@@ -116,13 +109,7 @@ def test_a_dead_target_is_found_though_lustre_calls_it_active_and_healthy() -> N
 
 
 def test_a_target_that_is_switched_off_is_found_though_lfs_df_does_not_name_it() -> None:
-    node = healthy_node()
-    listed = printed("934-deactivated-lfs-osts").removeprefix("OBDS:\n")
-    node.parameters = {
-        **node.parameters,
-        f"osc.scratch-OST0001-osc-{INSTANCE}.active": f"osc.scratch-OST0001-osc-{INSTANCE}.active=0\n",
-        f"lov.scratch-clilov-{INSTANCE}.target_obd": f"lov.scratch-clilov-{INSTANCE}.target_obd=\n{listed}",
-    }
+    node = ost_deactivated()
     found = asked(node)
     assert (found.condition, names(found)) == (Condition.BROKEN, ["target-inactive"])
     assert found.targets[2].state == "INACTIVE"

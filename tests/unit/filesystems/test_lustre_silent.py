@@ -78,6 +78,21 @@ def test_requests_that_wait_are_told_with_how_long() -> None:
     assert not any("OST0001" in name and "kbytes" in name for command in node.asked for name in command)
 
 
+def test_a_target_that_is_silent_at_one_of_two_mounts_is_away() -> None:
+    """What hangs at that mount follows from it, whichever mount comes first."""
+    for other in ("ffff000000000000", "fffffffffffff000"):
+        node = silent_node("silent-8s")
+        node.hangs = ()
+        idle = {
+            name.replace(INSTANCE, other): text.replace(INSTANCE, other)
+            for name, text in healthy_node().parameters.items()
+            if INSTANCE in name
+        }
+        node.parameters = {**node.parameters, **idle}
+        found = health(node, MOUNT, pause=lambda _: None, now_s=NOW_S)
+        assert found.away == {"scratch-OST0001": "FULL, no answer for 8 s"}
+
+
 def test_a_busy_server_that_answers_is_not_silent() -> None:
     text = printed("drop-silent-8s-import").replace("idle: 8 sec", "idle: 2 sec")
     found = parse_connections(parse_parameters(text, parameter_names("scratch")), "scratch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -23,6 +24,7 @@ from gridwright.repository.known_file import KnownFile
 from gridwright.repository.publishing import library_of
 from gridwright.repository.settings import hold_directory
 from gridwright.repository.state_directory import ROOT_STATE, VARIABLE, open_state
+from gridwright.repository.state_failures import state_failure
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.examples import examples
 from tests.unit.repository.test_upgrade import ROW
@@ -353,3 +355,12 @@ def test_a_file_that_is_damaged_is_named(noise: bytes, offset: int) -> None:
             out.write(noise)
         with contextlib.suppress(GridwrightError, sqlite3.Error), contextlib.closing(Known(library)) as known:
             list(known.rows())
+
+
+@pytest.mark.parametrize("name", ["data/file", None])
+def test_a_write_without_room_elsewhere_is_not_the_states(tmp_path: Path, name: str | None) -> None:
+    """One OST of a Lustre is full, or a quota is, while statvfs tells of room on both file systems."""
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+    (problem,) = state_failure(error, tmp_path / "known.sqlite", beside=[tmp_path / "library"]).problems
+    assert problem.where == (name or str(tmp_path / "library"))
+    assert "No space left on device; what is known of the repository is as it was before" in problem.what

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gridwright.doctor.facts.node_facts import MountFacts
-from gridwright.filesystems.mounts import is_served
+from gridwright.filesystems.mounts import TARGETS, is_served
 
 _TABLE = Path("/proc/self/mountinfo")
 _MOST = 64
@@ -38,7 +38,10 @@ def data_mounts(lines: Iterable[str]) -> list[MountFacts]:
             continue
         shown = ",".join(sorted({*words[5].split(","), *options.split(",")} - {""}))
         facts.setdefault(
-            words[2], MountFacts(point, unescaped(source), kind, shown, local=not is_served(kind))
+            words[2],
+            MountFacts(
+                point, unescaped(source), kind, shown, local=not is_served(kind) and kind not in TARGETS
+            ),
         )
     return list(facts.values())[:_MOST]
 

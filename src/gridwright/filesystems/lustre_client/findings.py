@@ -40,8 +40,8 @@ def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]
             "target-inactive",
             f"deactivated on this client: {listed(off)}. Reads and writes of files on it fail with EIO, new "
             "files that the MDS places there among them, and lfs df leaves it out without a word",
-            "See why it was deactivated; lctl set_param osc.<target>*.active=1 brings it back "
-            "once its server is up",
+            "See why it was deactivated; once its server is up: lctl set_param osc.<target>*.active=1, then "
+            "lfs df, as one that was idle refuses its files (ESHUTDOWN) until it is asked for its space",
         )
     away = [each for each in connected.connections if each.active and not each.is_up]
     recovering = [each for each in away if each.state in RECOVERING]

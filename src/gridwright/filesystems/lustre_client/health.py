@@ -173,7 +173,8 @@ def _targets(connected: Connected, spaces: Spaces) -> list[TargetHealth]:
     """One for each target; of several mounts the connection that is worst off speaks."""
     worst: dict[str, LustreConnection] = {}
     for each in connected.connections:
-        if each.target not in worst or not each.is_up:
+        before = worst.get(each.target)
+        if before is None or not each.is_up or (each.is_silent and before.is_up):
             worst[each.target] = each
     found = []
     for name, each in sorted(worst.items(), key=lambda item: (item[1].kind == "OST", item[0])):

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from gridwright.filesystems.mount_table import Mount, mount_of
+from gridwright.filesystems.mounts import TARGETS
 
-TARGET_TYPES = frozenset({"lustre", "lustre_tgt"})
+TARGET_TYPES = TARGETS | {"lustre"}
 """Of what type a server mounts its targets: Lustre 2.15 added `lustre_tgt`, and 2.17 deprecates the other one
 (`lustre_tgt_fs_type` of lustre/target/tgt_mount.c; `lustre_fill_super` of lustre/llite/super25.c)."""
 
