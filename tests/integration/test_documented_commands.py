@@ -255,8 +255,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         shutil.copytree(made_run, made_run.with_name(name))
     assert gridwright("workload", "profile", "last", "profiles.json", cwd=here).status == 0
+    apart = {"GRIDWRIGHT_RUNS": str(here / "imported")}
+    assert gridwright("workload", "import", "sacct.json", cwd=here, environment=apart).status in (0, 1)
     for name in ("jobs.json", "jobs-profiles.json"):
-        shutil.copy(here / "profiles.json", here / name)
+        ended = gridwright("workload", "profile", "last", name, cwd=here, environment=apart)
+        assert ended.status == 0, ended.text
+    shutil.rmtree(here / "imported")
     return here
 
 
