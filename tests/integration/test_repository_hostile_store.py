@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from gridwright import _native
+from gridwright.repository.content import FileContent
 from gridwright.repository.crc64 import crc64
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3 import answer_limits, plain, s3_store
@@ -410,3 +411,15 @@ def test_a_body_in_many_pieces_takes_few_calls(tmp_path: Path, monkeypatch: pyte
         file.seek(0)
         assert file.read() == b"x" * size
     assert len(calls) == 1
+
+
+def test_an_inode_may_take_all_of_64_bits(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w+b") as file:
+        content = FileContent(file.fileno())
+        seen = content.status
+        times = {each: getattr(seen, each) for each in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
+        content.status = os.stat_result((seen.st_mode, 2**64 - 1, *seen[2:10]), times)
+        exchanges = _native.SmallExchanges("127.0.0.1", 9, (1, 1, 1.0, 1), (1, 1))
+        exchanges.send(7, b"PUT", *content.open_file)
+        assert [each[0] for each in exchanges.take()] == [7]
+        exchanges.break_off()

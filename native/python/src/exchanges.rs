@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::WithErrno;
-use crate::receiving::connected;
+use crate::receiving::{connected, write_all};
 
 /// Bytes of a body that are moved at once; the head of a request or an answer has room beside them.
 const PIECE: usize = 64 << 10;
@@ -435,7 +435,7 @@ fn read_all(file: &OwnedFd, mut piece: &mut [u8], mut at: u64) -> Result<(), Fau
     Ok(())
 }
 
-/// As `known_file.stamp_of`, of a file; `None` for anything else.
+/// As `content.FileContent.open_file` has it, of a file; `None` for anything else.
 fn stamp_of(file: &OwnedFd) -> Option<Stamp> {
     let found = fstat(file).ok()?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -515,27 +515,16 @@ fn receive_body(
         // More than a piece may have come with the head.
         let piece = usize::try_from(left.min(filled as u64)).unwrap_or(filled);
         digest.update(&buffer[..piece]);
-        write_all(&order.file, &buffer[..piece], at).map_err(Fault::File)?;
+        write_all(&buffer[..piece], at, |some, at| {
+            pwrite(&order.file, some, at)
+        })
+        .map_err(Fault::File)?;
         at += piece as u64;
         if at == order.size {
             return Ok(digest.finalize());
         }
         filled = 0;
     }
-}
-
-fn write_all(file: &OwnedFd, mut piece: &[u8], mut at: u64) -> Result<(), Errno> {
-    while !piece.is_empty() {
-        match pwrite(file, piece, at) {
-            Ok(count) => {
-                piece = &piece[count..];
-                at += count as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Sends and fetches small objects at one store, up to `most` of them at once.

@@ -83,11 +83,10 @@ impl Body<'_> {
     }
 
     fn write(&self, wanted: usize) -> Result<(), Errno> {
-        let (mut piece, mut at) = (&self.buffer[..wanted], self.at);
-        while !piece.is_empty() {
+        write_all(&self.buffer[..wanted], self.at, |piece, at| {
             let fits =
                 (piece.as_ptr() as usize | piece.len()) % BLOCK == 0 && at % BLOCK as u64 == 0;
-            let written = match self
+            match self
                 .direct
                 .filter(|_| fits)
                 .map(|direct| pwrite(direct, piece, at))
@@ -95,18 +94,28 @@ impl Body<'_> {
                 // What this kernel does not write directly it writes as ever.
                 None | Some(Err(Errno::INVAL)) => pwrite(self.file, piece, at),
                 Some(written) => written,
-            };
-            match written {
-                Ok(count) => {
-                    piece = &piece[count..];
-                    at += count as u64;
-                }
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
             }
-        }
-        Ok(())
+        })
     }
+}
+
+/// Writes a piece of a file, which begins at `at`, by calls that may each write less.
+pub fn write_all(
+    mut piece: &[u8],
+    mut at: u64,
+    write: impl Fn(&[u8], u64) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    while !piece.is_empty() {
+        match write(piece, at) {
+            Ok(count) => {
+                piece = &piece[count..];
+                at += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Moves some of a body, up to the byte `end` of a file, and says how far it has come.

@@ -49,8 +49,9 @@ class FileContent:
 
     @property
     def open_file(self) -> tuple[int, tuple[int, int, int, int]]:
-        """Its descriptor, and what it was when it was opened."""
-        return self._descriptor, stamp_of(self.status)[1:]
+        """Its descriptor, and what it was when it was opened; the inode is one without a sign."""
+        _, size, mtime_ns, ctime_ns, _ = stamp_of(self.status)
+        return self._descriptor, (size, mtime_ns, ctime_ns, self.status.st_ino)
 
     @property
     def crc64(self) -> str:
