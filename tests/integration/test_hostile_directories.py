@@ -37,8 +37,11 @@ def seen(path: Path) -> tuple[int, int, str]:
 
 
 def put_later(attacked: Attacked, name: str, body: bytes = b"", **metadata: str) -> None:
-    """Write an object in another second than the last one: dates of stores have no finer steps."""
-    time.sleep(1.1)
+    """Write an object so much later that its date tells, whose steps are seconds.
+
+    What an export sent is noted a second late: servers date their answers once a second.
+    """
+    time.sleep(2.1)
     # Directories of some stores keep their date when they are only written anew.
     attacked.client.delete_object(Bucket=BUCKET, Key=f"{attacked.prefix}/{name}")
     attacked.put(name, body, **metadata)
