@@ -43,6 +43,7 @@ class Beneath:
         """Raises OSError where it is no directory. The path to it is the caller's, and is followed."""
         self.directory = directory
         self.root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._device = os.fstat(self.root).st_dev
         # Where the last walk went; of its directories the last ones are open.
         self._names: list[bytes] = []
         self._met: list[os.stat_result] = []
@@ -70,13 +71,15 @@ class Beneath:
         *names, name = path.split(b"/")
         if b".." in (*names, name) or b"" in names or b"\0" in path:
             raise OSError(errno.EXDEV, "the path leads out of the directory", os.fsdecode(path))
-        same = 0
-        while same < min(len(names), len(self._names)) and names[same] == self._names[same]:
-            same += 1
-        self._leave(same)
-        for step in names[len(self._names) :]:
-            self._enter(step, make=make)
-        if any(inode not in (0, met.st_ino) for met, inode in zip(self._met, inodes)):  # noqa: B905 - Python 3.9
+        if names != self._names:
+            same = 0
+            while same < min(len(names), len(self._names)) and names[same] == self._names[same]:
+                same += 1
+            self._leave(same)
+            for step in names[len(self._names) :]:
+                self._enter(step, make=make)
+        met = zip(self._met, inodes)  # noqa: B905 - Python 3.9
+        if inodes and any(inode not in (0, status.st_ino) for status, inode in met):
             self._leave(0)
             raise OSError(errno.ESTALE, "another directory has come in its place", os.fsdecode(path))
         return self._here(), name
@@ -110,7 +113,7 @@ class Beneath:
         try:
             directory, name = self.parent(path)
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if status.st_dev != os.fstat(directory).st_dev:
+            if status.st_dev != (self._met[-1].st_dev if self._met else self._device):
                 descriptor = os.open(name, _PIN, dir_fd=directory)
                 try:
                     return status_within(directory, descriptor, path)

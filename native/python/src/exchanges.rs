@@ -23,6 +23,9 @@ const PIECE: usize = 64 << 10;
 const LONGEST_HEAD: usize = 32 << 10;
 /// A request that takes longer lets one thread more begin.
 const SLOW: Duration = Duration::from_millis(20);
+/// So many ends are told at once, or as many as there are after so long.
+const TOLD_AT_ONCE: usize = 16;
+const TOLD_WITHIN: Duration = Duration::from_millis(3);
 /// Refusals that no other try would change, which somebody has to read.
 const FINAL: [&[u8]; 5] = [b"404", b"405", b"409", b"412", b"501"];
 
@@ -366,12 +369,16 @@ impl Exchange {
             };
             let mut waiting = locked(&self.of.waiting);
             waiting.at_work -= 1;
+            let is_last = waiting.at_work == 0;
             if since.elapsed() > SLOW {
                 waiting.at_once = (waiting.at_once + 1).min(self.of.most);
             }
             drop(waiting);
-            locked(&self.of.ended).push((number, word, head, sum, last));
-            self.of.is_ended.notify_one();
+            let mut ended = locked(&self.of.ended);
+            ended.push((number, word, head, sum, last));
+            if is_last || matches!(ended.len(), 1 | TOLD_AT_ONCE) {
+                self.of.is_ended.notify_one();
+            }
         }
     }
 }
@@ -585,17 +592,24 @@ impl SmallExchanges {
         self.put(number, head, file, size, Way::Fetch { etag, makes })
     }
 
-    /// Waits for exchanges that have ended; none where all were broken off.
+    /// Waits for exchanges that have ended; none where all were broken off. Several are told at once: who tells
+    /// of each takes turns at the interpreter with who begins others.
     fn take(&self, py: Python<'_>) -> Vec<Ended> {
         py.detach(|| {
-            let mut ended = locked(&self.0.ended);
-            while ended.is_empty() && !locked(&self.0.waiting).is_closed {
-                ended = self
-                    .0
-                    .is_ended
-                    .wait(ended)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
+            let of = &self.0;
+            let ended = of
+                .is_ended
+                .wait_while(locked(&of.ended), |ended| {
+                    ended.is_empty() && !locked(&of.waiting).is_closed
+                })
+                .unwrap_or_else(PoisonError::into_inner);
+            let (mut ended, _) = of
+                .is_ended
+                .wait_timeout_while(ended, TOLD_WITHIN, |ended| {
+                    let waiting = locked(&of.waiting);
+                    ended.len() < TOLD_AT_ONCE && waiting.at_work > 0 && !waiting.is_closed
+                })
+                .unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *ended)
         })
     }

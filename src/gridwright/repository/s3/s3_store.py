@@ -11,6 +11,8 @@ Brings objects by ranges: each is one request, read into one small buffer and wr
 
 from __future__ import annotations
 
+import os
+import queue
 import re
 import threading
 import time
@@ -373,8 +375,9 @@ def last_version(listed: Mapping[str, Any], key: str) -> str | None:
     return unquoted(etags[0]) if etags and any(each["IsLatest"] for each in markers) else None
 
 
-_FEW, _MANY = 8, 64
-"""Requests for small objects at once: so many at first, and at most."""
+_FEW, _MANY = min(8, 2 * len(os.sched_getaffinity(0))), 64
+"""Requests for small objects at once: so many at first, and at most. Where the store is near, more than two of
+a core only take turns at it; where it is far, each that is slow lets one more begin."""
 _LARGE = 16
 """Parts and ranges at once."""
 _LARGE_BYTES = 256 << 10
@@ -383,6 +386,44 @@ _VERSIONS = 50  # Of a key that are looked at for its last one.
 _NOT_THAT = (StoreFault.CHANGED, StoreFault.NOT_THERE)
 _EMPTY_PAGES = 1000
 """Pages of a listing in a row that may be without an object."""
+_PAGES_AHEAD = 8
+"""Pages of a listing that wait to be taken, of 1,000 objects and about 0.5 MB each."""
+
+
+class _Pages:
+    """The pages of a listing: the store looks for the next ones while those that came are worked on."""
+
+    def __init__(self, ask: Callable[[str | None], Future[ListingPage]]) -> None:
+        self._ask = ask
+        self._asked: queue.SimpleQueue[Future[ListingPage]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._next: str | None = None
+        """Where the listing goes on, once there is room for a page."""
+        self._begin(None)
+
+    def take(self) -> ListingPage:
+        """The next page, after one with a token. Raises StoreError."""
+        page = answer_of(self._asked.get())
+        with self._lock:
+            token, self._next = self._next, None
+        if token is not None:
+            self._begin(token)
+        return page
+
+    def _begin(self, token: str | None) -> None:
+        asked = self._ask(token)
+        self._asked.put(asked)
+        asked.add_done_callback(self._go_on)
+
+    def _go_on(self, done: Future[ListingPage]) -> None:
+        """Ask for the page after one that has come, or leave that to who takes one."""
+        if done.exception() is not None or (token := done.result().token) is None:
+            return
+        with self._lock:
+            if self._asked.qsize() >= _PAGES_AHEAD:
+                self._next = token
+                return
+        self._begin(token)
 
 
 class S3Store:
@@ -425,15 +466,15 @@ class S3Store:
         return self._requests
 
     def list(self, prefix: str, page: int = PAGE) -> Iterator[ObjectEntry]:
-        """All objects whose keys begin so; the first page is asked for at once."""
-        return self._entries(prefix, page, self._ask_page(prefix, page))
+        """All objects whose keys begin so; the first pages are asked for at once."""
+        return self._entries(prefix, _Pages(lambda token: self._ask_page(prefix, page, token)))
 
-    def _entries(self, prefix: str, size: int, asked: Future[ListingPage]) -> Iterator[ObjectEntry]:
-        """The objects of a page that was asked for, and of all that follow."""
+    def _entries(self, prefix: str, pages: _Pages) -> Iterator[ObjectEntry]:
+        """The objects of the pages of a listing."""
         url, tokens, firsts, empty = self._plain.url(prefix), set[int](), set[int](), 0
         since_s = time.monotonic()
         while True:
-            page = answer_of(asked)
+            page = pages.take()
             if page.token is None:
                 yield from page.entries
                 return
@@ -448,11 +489,9 @@ class S3Store:
             if first is not None:
                 firsts.add(first)
                 since_s = time.monotonic()
-            # The store looks for the next page while this one is worked on.
-            asked = self._ask_page(prefix, size, page.token)
             yield from page.entries
 
-    def _ask_page(self, prefix: str, size: int, token: str | None = None) -> Future[ListingPage]:
+    def _ask_page(self, prefix: str, size: int, token: str | None) -> Future[ListingPage]:
         self._count("list")
         request = StoreRequest("GET", "ListObjectsV2", "", page_query(prefix, size, token))
         more = {"ContinuationToken": token} if token is not None else {}
