@@ -376,8 +376,8 @@ def last_version(listed: Mapping[str, Any], key: str) -> str | None:
 
 
 _FEW, _MANY = min(8, 2 * len(os.sched_getaffinity(0))), 64
-"""Requests for small objects at once: so many at first, and at most. Where the store is near, more than two of
-a core only take turns at it; where it is far, each that is slow lets one more begin."""
+"""Requests for small objects at once: so many at first, and at most. Where the store is near, more than two
+of a core only take turns at it; where it is far, each that is slow lets one more begin."""
 _LARGE = 16
 """Parts and ranges at once."""
 _LARGE_BYTES = 256 << 10
