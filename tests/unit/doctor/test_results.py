@@ -12,6 +12,7 @@ from gridwright.doctor.check import CheckResult
 from gridwright.doctor.checks import all_checks, needs_pairs
 from gridwright.doctor.examination import filesystem_requests
 from gridwright.doctor.facts.health import health
+from gridwright.doctor.observation import SearchedFiles
 from gridwright.doctor.results import results_of
 from gridwright.errors import Finding, GridwrightError
 from gridwright.grid.grid import Grid
@@ -109,6 +110,16 @@ def test_without_a_spec_a_file_system_that_does_not_say_how_it_is_is_named() -> 
         )
         (told,) = by_name(results(seen), "filesystem-silent")
         assert (told.ok, "no answer for 12 s" in told.found) == (ok, True)
+
+
+def test_files_that_lie_badly_are_not_held_against_servers_that_serve() -> None:
+    wide = Finding("warning", "single-target-files", "large files on one target", "move them")
+    seen = replace(
+        grid(node("compute1"), spec=MACHINES), searched={"shared": SearchedFiles([wide], complete=True)}
+    )
+    (told,) = by_name(results(seen), "single-target-files")
+    assert "serves" not in told.expected
+    assert "targets" in told.expected
 
 
 def test_the_last_line_counts_what_was_told_and_not_names_of_checks() -> None:

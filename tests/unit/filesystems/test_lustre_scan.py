@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import Finding
 from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.lustre_client.attribute import Scanned, SeenFile, decode_attribute, scan
+from gridwright.filesystems.lustre_client.attribute import Scanned, SeenFile, Unread, decode_attribute, scan
 from gridwright.filesystems.lustre_client.judged_files import was_appended
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.layout_command import progressive
@@ -309,6 +310,25 @@ def test_a_file_system_of_one_target_has_nothing_to_spread(tree: Tree) -> None:
 def test_what_cannot_be_read_is_told(tree: Tree) -> None:
     tree.add("broken", b"\xd0\x0b\xd1\x0b")
     assert "1 files or directories" in tree.found()["layouts-unread"].text
+
+
+@pytest.mark.parametrize(
+    ("number", "does_help"), [(errno.EACCES, True), (errno.EPERM, True), (errno.ENOENT, False)]
+)
+def test_another_user_is_advised_only_where_he_would_read_more(
+    tree: Tree, number: int, does_help: bool
+) -> None:
+    tree.add("seen", lov_attribute(ALL_FOUR))
+    looked = tree.look()
+    unread = Unread(str(tree.path / "unseen"), os.strerror(number))
+    scanned = replace(looked.scanned, unread=1, unread_named=[unread])
+    wish = DesiredLayout(library="data", layout=None, target_bytes_per_s=None)
+    judged = LayoutFindings(
+        replace(looked, scanned=scanned), str(tree.path), TARGETS, wish, large_bytes=BIG, least_bytes=MIB // 2
+    )
+    (told,) = (each for each in judged.all() if each.name == "layouts-unread")
+    assert unread.path in told.text
+    assert ("as a user who may read them" in (told.remedy or "")) is does_help
 
 
 def test_memory_and_names_are_bounded_by_what_is_kept(tree: Tree) -> None:
