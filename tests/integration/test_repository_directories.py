@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.settings import RepositoryReport
 from tests.integration.test_repository_known import Library, killed
+from tests.support.disks import unmount
 from tests.support.object_store import StoreServer, store_in_environment
 from tests.support.repositories import run
 
@@ -104,6 +106,33 @@ def test_what_a_user_does_during_an_import_keeps_its_time(one: Library, other: L
     assert (other.place / "d/39").read_text() == "edited"
     assert [time_of(other, "d")] == seen
     assert seen[0] > DAY_NS
+
+
+@pytest.mark.root
+def test_what_a_file_system_keeps_of_an_open_name_gives_its_directory_no_time(
+    one: Library, tmp_path: Path, server: StoreServer, url: str
+) -> None:
+    """bindfs has no rename that replaces nothing, and removes an open name when it is closed, as NFS does."""
+    below, above = tmp_path / "below", tmp_path / "above"
+    below.mkdir()
+    above.mkdir()
+    subprocess.run(["bindfs", str(below), str(above)], check=True, timeout=20)
+    try:
+        other = Library(above, server, url)
+        share(one, other, "d/x")
+        for number in range(40):
+            (one.place / f"d/{number}").write_text("new")
+        dated(one.place / "d", DAY_NS)
+        assert one.export().problems == other.bring().problems == []
+        assert sorted(each.name for each in (below / "d").iterdir()) == sorted(
+            each.name for each in (one.place / "d").iterdir()
+        )
+        assert time_of(other, "d") == DAY_NS
+        (one.place / "d/x").write_text("edited")
+        assert one.export().problems == other.bring().problems == []
+        assert time_of(other, "d") == DAY_NS
+    finally:
+        unmount(above)
 
 
 def test_an_import_leaves_times_that_are_still_to_be_sent(one: Library, other: Library) -> None:

@@ -439,7 +439,7 @@ class _Contents:
                 try:
                     each.before_name = self._make.before_name(each.descriptor)
                     if each.part:
-                        place_new(directory, each.part, each.name)
+                        place_new(directory, each.part, each.name, descriptor=each.descriptor)
                     else:
                         name_new(directory, each.descriptor, each.name)
                 except OSError as error:

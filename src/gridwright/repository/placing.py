@@ -278,10 +278,12 @@ class Placer:
         )
 
 
-def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = None) -> None:
+def place_new(
+    directory: int, part: bytes, name: bytes, *, source: int | None = None, descriptor: int | None = None
+) -> None:
     """Give what is whole a name that nothing has. Raises OSError: FileExistsError where something has it.
 
-    `part` lies in the open directory `source`, or in the same one.
+    `part` lies in the open directory `source`, or in the same one; it may be open as `descriptor`.
     """
     source = directory if source is None else source
     if c_library().renameat2(source, part, directory, name, _NO_REPLACE) == 0:
@@ -291,7 +293,24 @@ def place_new(directory: int, part: bytes, name: bytes, *, source: int | None = 
         raise OSError(number, os.strerror(number))
     # NFS and some others have no such rename; of two names the second is never made over another file.
     os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
+    if descriptor is not None:
+        with suppress(OSError):
+            _reopen(descriptor, directory, name)
     os.unlink(part, dir_fd=source)
+
+
+def _reopen(descriptor: int, directory: int, name: bytes) -> None:
+    """Have a descriptor of a file be open by another name of it. Raises OSError.
+
+    NFS and FUSE keep a removed name that is open as another one (.nfs…, .fuse_hidden…), until it is closed:
+    that would give the directory a new time after it had its own back.
+    """
+    again = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        if os.path.samestat(os.fstat(again), os.fstat(descriptor)):
+            os.dup2(again, descriptor, inheritable=False)
+    finally:
+        os.close(again)
 
 
 def name_new(directory: int, descriptor: int, name: bytes) -> None:
