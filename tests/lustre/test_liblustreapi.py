@@ -131,7 +131,7 @@ tell("after a failure", lambda: [state("failing"), *about(received(first, 2), "f
 request(RESTORE, "failing")
 (action,) = received(first)
 tell("it is given back", lambda: first.give_back(action))
-(action,) = actions = received(first, 60)
+(action,) = actions = received(first, 180)
 tell("and comes again", lambda: about(actions, "failing"))
 restored(first, action, "failing")
 
