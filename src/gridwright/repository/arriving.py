@@ -11,7 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import c_library, remove_part, sync_file_system
+from gridwright.repository.below import c_library, remove_part, sync_beside_others
+from gridwright.repository.content import write_back
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.store import FetchedFile
 
@@ -76,6 +77,8 @@ class Fetching:
     before_name: BeforeName | None = None
     """What it was when it got its name."""
     attempt: int = 1
+    failure: OSError | None = None
+    """Why it is not on disk, though it was flushed."""
 
     @property
     def directory(self) -> int:
@@ -107,7 +110,7 @@ class Fetching:
 
 @dataclass(slots=True)
 class Flushed:
-    """Files that a flush is for; `future` has its OSError where it failed."""
+    """Files that a flush is for; `future` has its OSError where it failed of all."""
 
     files: list[Fetching]
     future: Future[None]
@@ -174,11 +177,16 @@ class Flushing:
         return self._is_flushing
 
     def _flush(self, files: Sequence[Fetching], size: int) -> None:
-        if size < len(files) * ALONE_BYTES:
-            sync_file_system(self._descriptor)
-            return
+        are_written = size < len(files) * ALONE_BYTES and sync_beside_others(self._descriptor)
         for each in files:
-            os.fsync(each.descriptor)
+            try:
+                if are_written:
+                    # What could not be, each file tells: kernels before 5.8 told nothing until now.
+                    write_back(each.descriptor)
+                else:
+                    os.fsync(each.descriptor)
+            except OSError as error:
+                each.failure = error
 
     def ended(self) -> None:
         """What `arrived` had was taken: the next flush may begin."""

@@ -46,7 +46,21 @@ def sync_file_system(descriptor: int) -> None:
     """Wait until all that was written to the file system of an open file is on disk. Raises OSError."""
     if c_library().syncfs(descriptor) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, os.strerror(number), os.fsdecode(path_of(descriptor)))
+
+
+def sync_beside_others(descriptor: int) -> bool:
+    """As `sync_file_system`; False where some file has lost what was written to it, which may be anybody's.
+
+    syncfs(2) tells that once of each descriptor, since Linux 5.8; fsync(2) of a file tells whether it is that
+    one. Raises OSError where it fails again.
+    """
+    try:
+        sync_file_system(descriptor)
+    except OSError:
+        sync_file_system(descriptor)
+        return False
+    return True
 
 
 def path_of(directory: int) -> bytes:

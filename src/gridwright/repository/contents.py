@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.refusals import reason_of
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
-from gridwright.repository.below import same_times, sync_file_system
+from gridwright.repository.below import same_times, sync_beside_others
 from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
 from gridwright.repository.content import crc64_of
 from gridwright.repository.export import Progress
@@ -65,7 +65,7 @@ def import_contents(
         _Contents(opened, options, report, progress).run_looking()
         report.requests = dict(opened.store.requests.by_kind)
         return report
-    opened.known.before_writing = lambda: sync_file_system(opened.below.root)
+    opened.known.before_writing = lambda: sync_beside_others(opened.below.root)
     try:
         with finishing(opened):
             _Contents(opened, options, report, progress).run()
@@ -421,11 +421,12 @@ class _Contents:
             # One step for some of a directory: each gives the directory its times back.
             while len(some) < _NAMED_AT_ONCE and files and files[-1].held is some[0].held:
                 some.append(files.pop())
-            new = [each for each in some if each.before is None and failure is None]
+            new = [each for each in some if each.before is None and (failure or each.failure) is None]
             errors = self._name_new(new) if new else {}
             try:
                 while some:
-                    self._placed(some[-1], failure or errors.get(some[-1].row.path))
+                    last = some[-1]
+                    self._placed(last, failure or last.failure or errors.get(last.row.path))
                     some.pop()
             finally:
                 files.extend(some)

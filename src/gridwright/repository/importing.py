@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from gridwright.errors import environment_error
 from gridwright.refusals import reason_of
 from gridwright.repository.admission import Admission, row_of_head
-from gridwright.repository.below import sync_file_system
+from gridwright.repository.below import sync_beside_others
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import (
     OTHER_ATTRIBUTES,
@@ -274,7 +274,7 @@ def import_names(opened: OpenRepository, options: ImportOptions) -> RepositoryRe
     are_others = tell_manifest(opened, admission)
     list_bucket(opened, entries=entries)
     if not options.dry_run:
-        opened.known.before_writing = lambda: sync_file_system(opened.below.root)
+        opened.known.before_writing = lambda: sync_beside_others(opened.below.root)
     try:
         with nullcontext() if options.dry_run else finishing(opened):
             _Import(opened, options, report, admission, notes_all=are_others).run()

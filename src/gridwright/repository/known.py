@@ -299,7 +299,7 @@ class Known:
         self._changed: set[bytes] = set()
         """Paths of the last writes, those after `_changed_since`."""
         self._changed_since = 0
-        self.before_writing: Callable[[], None] = lambda: None
+        self.before_writing: Callable[[], object] = lambda: None
         """What has to be on disk before rows are, such as the files that they tell of."""
         self.advance: Callable[[], None] = lambda: None
         """Gives the library a higher serial, before the first row and after the last one."""
