@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import queue
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from gridwright.repository import below, file_locks, placing
+from gridwright.errors import GridwrightError
+from gridwright.repository import arriving, below, contents, file_locks, placing
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.s3.s3_store import S3Store
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from tests.support.disks import loop_mount, other_mount
 from tests.support.object_store import StoreServer
@@ -219,3 +226,78 @@ def test_a_changed_file_that_the_bucket_wins_over_is_in_the_trash(
     assert [each.read_bytes() for each in (library / ".gridwright/trash").rglob("f00000")] == [b"mine"]
     assert run(library, server, lambda each: export(each, ExportOptions()), url).all_notes == []
     forget(library)
+
+
+def left_open(library: Path) -> list[str]:
+    """Names in a library that this process has open; what never had one goes with the command."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(str(each.readlink()))
+    return [each for each in found if each.startswith(f"{library}/") and not each.endswith("(deleted)")]
+
+
+@pytest.mark.parametrize("moment", [0, 1, 100, 199, "flushed"])
+@pytest.mark.parametrize("are_nameless", [True, False])
+def test_an_import_that_is_stopped_as_a_file_arrives_ends_and_leaves_nothing(
+    tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch,
+    moment: int | str, are_nameless: bool,
+) -> None:  # fmt: skip
+    library, other = tmp_path / "library", tmp_path / "other"
+    for each in (library, other):
+        each.mkdir()
+    for number in range(200):
+        (library / f"f{number:05}").write_bytes(b"%d" % number)
+    assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+
+    class Stopped(queue.SimpleQueue[Any]):
+        """The order to stop comes when one that arrived was taken."""
+
+        taken = 0
+
+        def get(self, *_: object) -> object:
+            found = super().get(timeout=60)
+            is_flushed = isinstance(found, arriving.Flushed)
+            if is_flushed if moment == "flushed" else self.taken == moment:
+                raise KeyboardInterrupt
+            self.taken += 1
+            return found
+
+    if not are_nameless:
+        monkeypatch.setattr(contents, "NOT_NAMELESS", frozenset({errno.ENOTSUP}))
+        refused = OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        monkeypatch.setattr(S3Store, "fetch_new", Mock(side_effect=refused))
+    with monkeypatch.context() as patched:
+        patched.setattr(contents, "queue", SimpleNamespace(SimpleQueue=Stopped))
+        with pytest.raises(KeyboardInterrupt):
+            run(other, server, all_contents, url)
+    assert left_open(other) == []
+    assert [each.name for each in other.iterdir() if each.name.startswith(".gridwright-part")] == []
+    for report in run(other, server, all_contents, url):
+        assert report.problems == []
+    assert sorted(each.read_bytes() for each in other.glob("f*")) == sorted(b"%d" % n for n in range(200))
+
+
+@pytest.mark.parametrize("call", ["link", "syncfs"])
+def test_a_disk_that_is_full_as_files_get_their_names_is_told_as_full(
+    tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    library, other = tmp_path / "library", tmp_path / "other"
+    for each in (library, other):
+        each.mkdir()
+    for number in range(200):
+        (library / f"f{number:05}").write_bytes(b"%d" % number)
+    assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    with monkeypatch.context() as patched:
+        if call == "link":
+            patched.setattr(contents, "name_new", full)
+        else:
+            patched.setattr(arriving, "sync_beside_others", full)
+        with pytest.raises(GridwrightError, match="the disk is full"):
+            run(other, server, all_contents, url)
+    assert left_open(other) == []
+    assert list(other.glob("f*")) == []

@@ -44,6 +44,24 @@ def test_a_verify_names_what_has_no_object(
     assert gridwright("repo", "verify", "--name", "x", "old", *flags).status == 0
 
 
+def test_a_verify_tells_objects_of_somebody_else_from_none(
+    server: StoreServer, url: str, library: Path, gridwright: Command
+) -> None:
+    flags = ("--bucket", url, "--directory", library)
+    for name in ("alone", "both"):
+        (library / name).write_text("mine")
+    server.client().put_object(
+        Bucket=BUCKET, Key=f"{url.removeprefix(f's3://{BUCKET}/')}/both", Body=b"somebody else's"
+    )
+    ended = gridwright("repo", "verify", "--json", *flags)
+    assert ended.status == 1
+    assert ended.json["done"]["here alone"]["count"] == 1
+    told = problems(ended)
+    assert sorted(told) == ["alone", "both"]
+    assert ("has no object" in told["alone"], "object is of somebody else" in told["both"]) == (True, True)
+    assert "both the file and its object" in problems(gridwright("repo", "export", "--json", *flags))["both"]
+
+
 def test_a_verify_says_what_to_do_where_objects_of_directories_are_gone(
     tmp_path: Path, url: str, library: Path, gridwright: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ class Fetching:
     attempt: int = 1
     failure: OSError | None = None
     """Why it is not on disk, though it was flushed."""
+    is_closed: bool = False
 
     @property
     def directory(self) -> int:
@@ -86,11 +87,12 @@ class Fetching:
         return self.held.descriptor
 
     def drop(self) -> None:
-        """Leave nothing of it."""
-        if self.part:
+        """Leave nothing of it, unless it was closed; while its content may come, the file stays open."""
+        if self.part and not self.is_closed:
             with suppress(OSError):
                 remove_part(self.directory, self.part)
-        self.close()
+        if self.future is None or self.future.done():
+            self.close()
 
     def fetched(self) -> str | None:
         """Wait until the content is there; its CRC-64/NVME. Raises StoreError, OSError."""
@@ -102,7 +104,10 @@ class Fetching:
         return found
 
     def close(self) -> None:
-        """Close what it holds open."""
+        """Close what it holds open, once: its numbers may be those of other files afterwards."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         if self.descriptor >= 0:
             os.close(self.descriptor)
         self.held.let_go()
@@ -199,20 +204,12 @@ class Flushing:
 
 @contextmanager
 def flushing(descriptor: int, arrived: Arrived) -> Iterator[Flushing]:
-    """Flush files; where that is broken off, all that are whole or on their way to `arrived` are dropped."""
+    """Flush files; what is whole where that is broken off is the caller's to drop."""
     found = Flushing(descriptor, arrived)
     try:
         yield found
-    except BaseException:
+    finally:
         found.close()
-        while not arrived.empty():
-            some = arrived.get()
-            for each in some.files if isinstance(some, Flushed) else [some]:
-                each.drop()
-        for each in found.whole:
-            each.drop()
-        raise
-    found.close()
 
 
 def dig_holes(descriptor: int, size: int) -> None:

@@ -10,7 +10,10 @@ import os
 import queue
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.refusals import reason_of
@@ -33,6 +36,8 @@ from gridwright.units import format_bytes
 CONTENTS = "import --contents"
 MOST_AT_ONCE = 64
 MOST_FAILURES = 10
+_GIVEN_UP_S = 0.5
+"""How long requests that were broken off have to end, so that nobody writes to their files any more."""
 RESTORE_DAYS = 7
 """How long an archived object that was restored can be read."""
 _NAME_TAKEN = "something else has its name since; the next import compares"
@@ -97,6 +102,8 @@ class _Contents:
         self._make = Maker.of(opened, report, options.prefer)
         self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
+        self._begun: dict[bytes, Fetching] = {}
+        """All that is neither in its place nor given up, by path, wherever an order to stop meets it."""
         self._failures = 0
         self._held: HeldDirectory | None = None
         """That of the file before."""
@@ -116,15 +123,25 @@ class _Contents:
                 self._make.placer.settle()
                 self._make.dress_without_objects()
             except BaseException:
-                self._hold(None)
-                # What is under way is whole or nothing: its temporary files go.
-                self._opened.store.close()
-                while self._under_way:
-                    some = self._arrived.get()
-                    for each in some.files if isinstance(some, Flushed) else [some]:
-                        self._under_way.discard(each.row.path)
-                        each.drop()
+                self._drop_all()
                 raise
+
+    def _drop_all(self) -> None:
+        """Leave nothing of what is under way: a file is whole or nothing."""
+        self._hold(None)
+        self._opened.store.close()
+        self._flushing.close()
+        asked: list[Future[Any]] = [each.future for each in self._begun.values() if each.future is not None]
+        wait(asked, _GIVEN_UP_S)
+        for each in self._begun.values():
+            if each.future is not None and each.future.done():
+                with suppress(Exception):
+                    each.fetched()
+            each.drop()
+
+    def _drop(self, fetching: Fetching) -> None:
+        fetching.drop()
+        self._begun.pop(fetching.row.path, None)
 
     def _run(self) -> None:
         self._report.begin()
@@ -224,7 +241,8 @@ class _Contents:
             return
         held = self._directory_of(row.path, directory)
         part, descriptor = self._new_part(directory, before)
-        self._begin_fetching(Fetching(row, part, held.hold(), name, descriptor, before))
+        fetching = self._begun[row.path] = Fetching(row, part, held.hold(), name, descriptor, before)
+        self._begin_fetching(fetching)
 
     def _new_part(self, directory: int, before: os.stat_result | None) -> tuple[bytes, int]:
         """A temporary name and its open file; neither for a file that has none until it is whole."""
@@ -236,13 +254,14 @@ class _Contents:
     def _fetch_again(self, fetching: Fetching) -> None:
         """Fetch once more what came damaged: it may be the way, and not the object. Raises OSError."""
         held = fetching.held.hold()
-        fetching.drop()
+        self._drop(fetching)
         try:
             part, descriptor = self._new_part(held.descriptor, fetching.before)
         except OSError:
             held.let_go()
             raise
         again = Fetching(fetching.row, part, held, fetching.name, descriptor, fetching.before, attempt=2)
+        self._begun[again.row.path] = again
         self._begin_fetching(again)
 
     def _begin_fetching(self, fetching: Fetching) -> None:
@@ -255,10 +274,10 @@ class _Contents:
         except OSError as error:
             if self._is_named_instead(fetching, error):
                 return
-            fetching.drop()
+            self._drop(fetching)
             raise
         except BaseException:
-            fetching.drop()
+            self._drop(fetching)
             raise
         self._under_way.add(fetching.row.path)
         fetching.future.add_done_callback(lambda _: self._arrived.put(fetching))
@@ -330,11 +349,7 @@ class _Contents:
         arrived = self._arrived.get()
         if isinstance(arrived, Flushed):
             self._flushing.ended()
-            try:
-                self._place_all(arrived)
-            except BaseException:
-                self._arrived.put(arrived)
-                raise
+            self._place_all(arrived)
         else:
             self._under_way.discard(arrived.row.path)
             self._finish(arrived)
@@ -357,7 +372,7 @@ class _Contents:
                     self._not_written(row, other)
                 return
             full = os.fstatvfs(fetching.directory).f_bavail == 0
-            fetching.drop()
+            self._drop(fetching)
             if full:
                 raise disk_is_full(self._opened) from error
             self._name_at_least(row, is_new=fetching.before is None)
@@ -368,7 +383,7 @@ class _Contents:
                     return
             except OSError as other:
                 error = other
-            fetching.drop()
+            self._drop(fetching)
             self._not_written(row, error)
 
     def _name_at_least(self, row: KnownFile, *, is_new: bool) -> None:
@@ -401,7 +416,7 @@ class _Contents:
             is_same = is_untouched(status, fetching.before)
         if is_same:
             return False
-        fetching.drop()
+        self._drop(fetching)
         self._report.problem(row.path, "it was written to before its content was here; left as it is")
         return True
 
@@ -423,13 +438,8 @@ class _Contents:
                 some.append(files.pop())
             new = [each for each in some if each.before is None and (failure or each.failure) is None]
             errors = self._name_new(new) if new else {}
-            try:
-                while some:
-                    last = some[-1]
-                    self._placed(last, failure or last.failure or errors.get(last.row.path))
-                    some.pop()
-            finally:
-                files.extend(some)
+            for each in some:
+                self._placed(each, failure or each.failure or errors.get(each.row.path))
 
     def _name_new(self, files: Sequence[Fetching]) -> dict[bytes, OSError]:
         """Give new files of one directory their names; what went wrong, by path."""
@@ -459,17 +469,18 @@ class _Contents:
                 fetching.before_name = self._make.before_name(fetching.descriptor)
                 self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
         except FileExistsError as error:
-            fetching.drop()
+            self._drop(fetching)
             self._report.problem(row.path, _NAME_TAKEN if fetching.before is None else reason_of(error))
             return
         except OSError as error:
-            fetching.drop()
+            self._drop(fetching)
             self._not_written(row, error)
             return
         if fetching.before_name is not None:
             self._make.note_named(row, fetching.descriptor, fetching.before_name)
         self._brought(row)
         fetching.close()
+        del self._begun[row.path]
 
     def _refused(self, row: KnownFile, error: StoreError) -> None:
         if error.fault is StoreFault.ARCHIVED and self._options.restore:

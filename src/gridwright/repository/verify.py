@@ -7,6 +7,7 @@ import queue
 import stat
 import tempfile
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from gridwright.repository.gone import (
     is_elsewhere,
     is_given_up,
 )
+from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED
 from gridwright.repository.manifest_sync import learn
@@ -36,6 +38,9 @@ from gridwright.units import format_bytes
 MOST_AT_ONCE = 128
 HERE_ALONE = "here alone"
 NO_OBJECT = "it has no object: gridwright repo export NAME sends it"
+_OTHER_OBJECT = (
+    "it was never exported, and its object is of somebody else: gridwright repo export NAME compares them"
+)
 
 
 @dataclass(slots=True)
@@ -99,12 +104,36 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
 
 
 def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: RepositoryReport) -> None:
-    """Name what is here and was never exported: nothing of it is in the bucket."""
+    """Name what is here and was never exported, also where somebody else has written its object."""
     scan(opened, paths, report)
+    asked: deque[tuple[bytes, int, Future[ObjectHead]]] = deque()
     for path, _, size, _ in opened.known.work():
-        if path and opened.known.get(path) is None:
+        status = opened.below.status(path) if path and opened.known.get(path) is None else None
+        if status is None:
+            continue
+        try:
+            key = opened.keys.key_of(path, is_directory=stat.S_ISDIR(status.st_mode))
+        except KeyRefusal as refusal:
+            report.problem(path, refusal.reason)
+            continue
+        asked.append((path, size, opened.store.head(key)))
+        if len(asked) >= MOST_AT_ONCE:
+            _name_one_unsent(report, *asked.popleft())
+    for each in asked:
+        _name_one_unsent(report, *each)
+
+
+def _name_one_unsent(report: RepositoryReport, path: bytes, size: int, asked: Future[ObjectHead]) -> None:
+    try:
+        asked.result()
+    except StoreError as error:
+        if error.fault is StoreFault.UNREACHABLE:
+            raise
+        if error.fault is StoreFault.NOT_THERE:
             report.add(HERE_ALONE, size)
-            report.problem(path, NO_OBJECT)
+        report.problem(path, NO_OBJECT if error.fault is StoreFault.NOT_THERE else error.problems[0].what)
+    else:
+        report.problem(path, _OTHER_OBJECT)
 
 
 def _arrive(arrived: queue.SimpleQueue[_PendingHead], asked: _PendingHead, _: Future[ObjectHead]) -> None:

@@ -132,8 +132,8 @@ def made(make: Maker, row: KnownFile) -> None:
 
 
 def verify_all(opened: object) -> None:
-    """Nothing that was refused is known."""
-    assert all("it has no object" in why for _, why in verify(opened).problems)  # type: ignore[arg-type]
+    """Nothing that was refused is known, of a store that has an object of each name."""
+    assert all("was never exported" in why for _, why in verify(opened).problems)  # type: ignore[arg-type]
 
 
 def test_the_ids_of_specs_and_of_repositories_are_the_same() -> None:
