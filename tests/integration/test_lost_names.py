@@ -85,7 +85,7 @@ def test_a_name_whose_object_is_gone_is_named_until_somebody_gives_it_up(
         assert [line.split()[3:] for line in ended.out.splitlines() if " gone " in line] == [["gone", "f2"]]
         ended = gridwright("repo", "status", *flags)
         assert ended.status == 1
-        assert "names only 1 (9 B in the bucket)" in said(ended)
+        assert "in the bucket alone 1 (9 B)" in said(ended)
         assert "only copies gone 1 (9 B)" in said(ended)
 
     told = gridwright("repo", "status", "--json", *flags).json["repositories"][0]
@@ -214,7 +214,7 @@ def test_what_another_library_has_is_not_lost_here(
         assert any("another library" in each and "f1, f2" in each for each in ended.json["notes"]), words
     ended = gridwright("repo", "status", *others)
     assert (ended.status, "only copies gone" in ended.out) == (0, False)
-    assert "names only 0 (0 B in the bucket)" in said(ended)
+    assert "in the bucket alone 0 (0 B)" in said(ended)
     assert (ended := gridwright("repo", "ls", *others)).status == 0
     assert " gone " not in ended.out
     assert gridwright("repo", "import", "--deletions", *others).status == 0

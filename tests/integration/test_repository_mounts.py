@@ -45,13 +45,15 @@ def test_few_open_files_are_enough_for_many(
         (library / f"d{place % 7}" / f"file{place}").write_bytes(os.urandom(100))
     other = tmp_path / "other"
     other.mkdir()
-    few = ("prlimit", "--nofile=256:256")
-    for verb, directory in (("export", library), ("import", other)):
+    few = ("prlimit", "--nofile=128:128")
+    for verb, directory in (("export", library), ("import", other), ("release", other)):
         flags = ("--bucket", prefix_of(request.node.name), "--directory", directory)
-        more = ("--contents",) if verb == "import" else ()
+        more = {"import": ("--contents",), "release": ("--name", "x", "d1")}.get(verb, ())
         ended = gridwright("repo", verb, "--json", *flags, *more, prefix=few)
         assert ended.json["problems"] == [], ended.text
-    assert sum(each.is_file() for each in other.rglob("file*")) == 1500
+        if verb == "import":
+            assert sum(each.is_file() for each in other.rglob("file*")) == 1500
+    assert not list((other / "d1").iterdir())
 
 
 def test_a_deep_directory_keeps_nobody_elses_files_from_being_exported(

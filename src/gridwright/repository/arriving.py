@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
-import resource
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import c_library, remove_part, sync_beside_others
+from gridwright.repository.below import c_library, held_at_most, remove_part, sync_beside_others
 from gridwright.repository.content import write_back
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.store import FetchedFile
@@ -20,12 +19,6 @@ FLUSHED_FILES, FLUSHED_BYTES = 192, 64 << 20
 """Files that are whole, or their bytes, from which on a flush is worth while; fewer where few may be open."""
 ALONE_BYTES = 1 << 20
 """Bytes of files, in the mean, that are flushed one by one: that takes no longer than to write them."""
-MOST_HELD = 320
-"""Files under way and whole while others are flushed, where so many may be open."""
-_OTHERS_OPEN = 200
-"""Descriptors of connections, directories and databases."""
-_MOST_OPEN = 1024
-"""As many as select(2) tells apart: no limit is raised beyond it."""
 _HOLE = 64 << 10
 """Bytes of zeros that become a hole in a file that had holes."""
 
@@ -122,21 +115,6 @@ class Flushed:
 
 
 Arrived = queue.SimpleQueue[Fetching | Flushed]
-
-
-def held_at_most() -> int:
-    """How many files may be under way or whole, each with a descriptor, beside as many that are flushed.
-
-    A soft limit of open files (getrlimit(2), RLIMIT_NOFILE) is raised where the hard one allows it.
-    """
-    soft, hard = (
-        _MOST_OPEN if each == resource.RLIM_INFINITY else each
-        for each in resource.getrlimit(resource.RLIMIT_NOFILE)
-    )
-    if soft < (wanted := min(hard, _MOST_OPEN)):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        soft = wanted
-    return max(8, min(MOST_HELD, (soft - _OTHERS_OPEN) // 2))
 
 
 class Flushing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 import stat
 import time
 from collections.abc import Iterator
@@ -19,6 +20,12 @@ ASIDE = PART + b"aside-"
 RELEASING = "releasing"
 """The fact that has the secret name of the directories in these, noted before the first one is made; 0 where
 none is left. Older releases noted 1."""
+MOST_HELD = 320
+"""Files that a command holds at once, where so many may be open."""
+_OTHERS_OPEN = 200
+"""Descriptors of connections, directories and databases."""
+_MOST_OPEN = 1024
+"""As many as select(2) tells apart: no limit is raised beyond it."""
 _OWN_PART = re.compile(re.escape(PART) + rb"[0-9a-f]{16}-[0-9a-f]+")
 
 
@@ -61,6 +68,22 @@ def sync_beside_others(descriptor: int) -> bool:
         sync_file_system(descriptor)
         return False
     return True
+
+
+def held_at_most(each: int = 2, most: int = MOST_HELD, others: int = _OTHERS_OPEN) -> int:
+    """How many files may be held: `each` with so many descriptors, beside `others`; 320 by default.
+
+    By default each is one, beside as many that are worked on. A soft limit of open files (getrlimit(2),
+    RLIMIT_NOFILE) is raised where the hard one allows it.
+    """
+    soft, hard = (
+        _MOST_OPEN if limit == resource.RLIM_INFINITY else limit
+        for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
+    if soft < (wanted := min(hard, _MOST_OPEN)):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        soft = wanted
+    return max(8, min(most, (soft - others) // each))
 
 
 def path_of(directory: int) -> bytes:

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 
-from gridwright.repository.below import steps
+from gridwright.repository.below import held_at_most, steps
 from gridwright.repository.changelog.changes import RepositoryChanges, SourceOf
 from gridwright.repository.changelog.lustre_source import LustreSource
 from gridwright.repository.comparing import (
@@ -300,6 +300,7 @@ class _Export:
         self._progress = progress
         self._arrived: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._under_way = 0
+        self._most = min(MOST_AT_ONCE, held_at_most())
         self._failures = 0
         self._had_files = opened.known.has_files()
         self._library = library_of(opened.known)
@@ -328,7 +329,7 @@ class _Export:
             for path, action, row in self._opened.known.work_with_rows(begins=self._lease is not None):
                 if action != Action.DELETE:
                     self._begin(path, Action(action), row)
-                    self._wait_for(MOST_AT_ONCE - 1)
+                    self._wait_for(self._most - 1)
             self._wait_for(0)
             if self._options.deletions and self._deletions.are_allowed():
                 with ObjectDeletions(self._opened, self._report, prefer=self._options.prefer) as objects:
@@ -338,7 +339,7 @@ class _Export:
             self._is_deleted = True
             for path, action in self._postponed:
                 self._begin(path, action, self._opened.known.get(path))
-                self._wait_for(MOST_AT_ONCE - 1)
+                self._wait_for(self._most - 1)
             self._wait_for(0)
             if not (self._options.deletions or self._options.paths):
                 self._deletions.settle()

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from gridwright.errors import environment_error
 from gridwright.refusals import reason_of
 from gridwright.repository.aside import AsideDirectory, may_be_left, note_begun, two_have_come
-from gridwright.repository.below import RELEASING
+from gridwright.repository.below import RELEASING, held_at_most
 from gridwright.repository.comparing import note_restored
 from gridwright.repository.content import crc64_of, is_same_content, is_same_moment, open_for_reading
 from gridwright.repository.copytool.released import ReleasedNames
@@ -42,8 +42,8 @@ from gridwright.repository.store import StoreError, StoreFault
 GRACE_S = 0.1
 """How long a file waits for those who resolved its name before it was taken away: they are between two
 steps of open(2), or were taken off their core there."""
-_MOST_ASIDE = 64
-"""Files that wait so at a time: each has four descriptors."""
+_MOST_ASIDE, _OPEN_OF_EACH, _OTHERS_OPEN = 64, 4, 60
+"""Files that wait so at a time, where so many may be open; descriptors of each, and of all else."""
 _CHANGED, _OPEN = "left, as they were changed", "left, as they are open"
 _LINKED = "left, as they have another name"
 """Space is free when all names of a file are gone."""
@@ -263,6 +263,7 @@ class _LocalRelease(_Release):
         super().__init__(opened, options, report)
         self._lease = Lease(opened.store, opened.keys.own(LEASE))
         self._waiting: list[_FileAside] = []
+        self._most_aside = held_at_most(_OPEN_OF_EACH, _MOST_ASIDE, _OTHERS_OPEN)
         self._is_all_placed = not may_be_left(opened)
 
     def run(self) -> None:
@@ -291,7 +292,7 @@ class _LocalRelease(_Release):
 
     def _candidates(self, condition: str = "1") -> Iterator[KnownFile]:
         """In rounds, since some may stay: those of each are not here for other machines before it begins."""
-        leaving, at_least = self._opened.known.leaving, _MOST_ASIDE
+        leaving, at_least = self._opened.known.leaving, self._most_aside
         while self._choose(at_least):
             publish_manifest(self._opened, self._report)
             for row in super()._candidates(f"{condition} AND {leaving.CHOSEN}"):
@@ -322,13 +323,13 @@ class _LocalRelease(_Release):
         return status is not None and not _was_used(status, self._options.unread_for_s)
 
     def _is_enough(self, more: int = 0) -> bool:
-        if len(self._waiting) >= _MOST_ASIDE or self._options.until_free is not None:
+        if len(self._waiting) >= self._most_aside or self._options.until_free is not None:
             # Some of them may get their names back, and space is free when they are gone.
             waiting = sum(each.row.blocks for each in self._waiting) * 512
             self._planned_bytes += waiting
             would_be = super()._is_enough(more)
             self._planned_bytes -= waiting
-            if would_be or len(self._waiting) >= _MOST_ASIDE:
+            if would_be or len(self._waiting) >= self._most_aside:
                 self._finish()
         return super()._is_enough(more)
 

@@ -251,7 +251,7 @@ class RepositoryStatus:
             f"  files                {self.files} ({format_bytes(self.file_bytes)})",
             f"  not known yet        {self.unknown_files} ({format_bytes(self.unknown_bytes)}); the next "
             "export compares them",
-            f"  names only           {self.names_only} ({format_bytes(self.names_only_bytes)} in the bucket)",
+            f"  in the bucket alone  {self.names_only} ({format_bytes(self.names_only_bytes)})",
             f"  changed files        {self.changed_files} ({format_bytes(self.changed_bytes)}"
             f"{' to export' * (self.changed_files != self.changed_on_both or not self.changed_files)})",
             f"  files gone           {self.gone_files}, whose objects are there",

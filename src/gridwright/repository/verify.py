@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import queue
 import stat
 import tempfile
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
 
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import FileSide, file_side
@@ -41,12 +38,6 @@ NO_OBJECT = "it has no object: gridwright repo export NAME sends it"
 _OTHER_OBJECT = (
     "it was never exported, and its object is of somebody else: gridwright repo export NAME compares them"
 )
-
-
-@dataclass(slots=True)
-class _PendingHead:
-    row: KnownFile
-    future: Future[ObjectHead]
 
 
 def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryReport:
@@ -84,19 +75,14 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
     report = opened.report("verify")
     begun = time.time()
     learn(opened, report)
-    arrived: queue.SimpleQueue[_PendingHead] = queue.SimpleQueue()
-    under_way = 0
+    asked: deque[tuple[KnownFile, Future[ObjectHead]]] = deque()
     for row in opened.known.rows("key IS NOT NULL"):
-        if not is_chosen(row.path, paths):
-            continue
-        asked = _PendingHead(row, opened.store.head(row.key or ""))
-        under_way += 1
-        asked.future.add_done_callback(partial(_arrive, arrived, asked))
-        while under_way >= MOST_AT_ONCE:
-            _compare(opened, arrived.get(), report)
-            under_way -= 1
-    for _ in range(under_way):
-        _compare(opened, arrived.get(), report)
+        if is_chosen(row.path, paths):
+            asked.append((row, opened.store.head(row.key or "")))
+        if len(asked) >= MOST_AT_ONCE:
+            _compare(opened, *asked.popleft(), report)
+    for each in asked:
+        _compare(opened, *each, report)
     _name_unsent(opened, paths, report)
     report.requests = dict(opened.store.requests.by_kind)
     report.seconds = time.time() - begun
@@ -108,13 +94,16 @@ def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: Reposit
     scan(opened, paths, report)
     asked: deque[tuple[bytes, int, Future[ObjectHead]]] = deque()
     for path, _, size, _ in opened.known.work():
-        status = opened.below.status(path) if path and opened.known.get(path) is None else None
-        if status is None:
-            continue
         try:
+            status = opened.below.status(path) if path and opened.known.get(path) is None else None
+            if status is None:
+                continue
             key = opened.keys.key_of(path, is_directory=stat.S_ISDIR(status.st_mode))
         except KeyRefusal as refusal:
             report.problem(path, refusal.reason)
+            continue
+        except OSError as error:
+            report.refused(path, "read", error)
             continue
         asked.append((path, size, opened.store.head(key)))
         if len(asked) >= MOST_AT_ONCE:
@@ -136,14 +125,11 @@ def _name_one_unsent(report: RepositoryReport, path: bytes, size: int, asked: Fu
         report.problem(path, _OTHER_OBJECT)
 
 
-def _arrive(arrived: queue.SimpleQueue[_PendingHead], asked: _PendingHead, _: Future[ObjectHead]) -> None:
-    arrived.put(asked)
-
-
-def _compare(opened: OpenRepository, asked: _PendingHead, report: RepositoryReport) -> None:
-    row = asked.row
+def _compare(
+    opened: OpenRepository, row: KnownFile, asked: Future[ObjectHead], report: RepositoryReport
+) -> None:
     try:
-        head = asked.future.result()
+        head = asked.result()
         status = opened.below.status(row.path)
         if status is None and row.inode:
             report.problem(row.path, "the object is there, and the file is gone")
