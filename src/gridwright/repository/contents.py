@@ -401,7 +401,7 @@ class _Contents:
 
     def _not_written(self, row: KnownFile, error: OSError) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise disk_is_full(self._opened) from error
+            raise disk_is_full(self._opened, reason_of(error)) from error
         self._report.refused(row.path, "written", error)
 
     def _is_changed(self, fetching: Fetching) -> bool:
@@ -514,10 +514,10 @@ def check_room(opened: OpenRepository, size: int) -> None:
         )
 
 
-def disk_is_full(opened: OpenRepository) -> GridwrightError:
-    """The error of a disk that is full."""
+def disk_is_full(opened: OpenRepository, why: str = os.strerror(errno.ENOSPC)) -> GridwrightError:
+    """The error of a disk that is full, or has no more for this user."""
     return environment_error(
-        f"the disk is full; files that were brought are whole, and {_others(opened)} as before",
+        f"the disk is full ({why}); files that were brought are whole, and {_others(opened)} as before",
         where=str(opened.settings.directory),
         remedy="make room, and run the command again: it goes on",
     )
