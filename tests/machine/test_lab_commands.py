@@ -32,7 +32,7 @@ def test_a_node_has_a_name_an_address_and_a_process_tree_of_its_own(lab: Lab) ->
     name, address, pid, processes = one.out.split()
     assert (name, address) == ("compute1", "10.97.0.11")
     assert int(pid) < 1000
-    assert int(processes) < 10
+    assert int(processes) < 40, "those of the machine are some hundred"
     assert lab.exec("controller", "hostname", "-I").out.split() == ["10.97.0.10"]
     assert socket.gethostname() not in ("compute1", "controller")
 
