@@ -122,6 +122,7 @@ def test_what_a_file_system_keeps_of_an_open_name_gives_its_directory_no_time(
         share(one, other, "d/x")
         for number in range(40):
             (one.place / f"d/{number}").write_text("new")
+        (one.place / "d/link").symlink_to("x")
         dated(one.place / "d", DAY_NS)
         assert one.export().problems == other.bring().problems == []
         assert sorted(each.name for each in (below / "d").iterdir()) == sorted(
@@ -129,8 +130,12 @@ def test_what_a_file_system_keeps_of_an_open_name_gives_its_directory_no_time(
         )
         assert time_of(other, "d") == DAY_NS
         (one.place / "d/x").write_text("edited")
+        (one.place / "d/link").unlink()
+        (one.place / "d/link").symlink_to("1")
+        dated(one.place / "d", DAY_NS)
         assert one.export().problems == other.bring().problems == []
         assert time_of(other, "d") == DAY_NS
+        assert (other.place / "d/link").readlink() == Path("1")
     finally:
         unmount(above)
 

@@ -46,7 +46,12 @@ def test_few_open_files_are_enough_for_many(
     other = tmp_path / "other"
     other.mkdir()
     few = ("prlimit", "--nofile=128:128")
-    for verb, directory in (("export", library), ("import", other), ("release", other)):
+    for turn, verb, directory in (
+        (0, "export", library), (0, "import", other),
+        (1, "export", library), (1, "import", other), (1, "release", other),
+    ):  # fmt: skip
+        for place in range(0, 1500 if (turn, verb) == (1, "export") else 0, 2):
+            (library / f"d{place % 7}" / f"file{place}").write_bytes(os.urandom(100))
         flags = ("--bucket", prefix_of(request.node.name), "--directory", directory)
         more = {"import": ("--contents",), "release": ("--name", "x", "d1")}.get(verb, ())
         ended = gridwright("repo", verb, "--json", *flags, *more, prefix=few)

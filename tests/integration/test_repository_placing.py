@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -301,3 +301,35 @@ def test_a_disk_that_is_full_as_files_get_their_names_is_told_as_full(
             run(other, server, all_contents, url)
     assert left_open(other) == []
     assert list(other.glob("f*")) == []
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, os.strerror(errno.EIO)), KeyboardInterrupt()])
+def test_a_file_whose_replacement_fails_where_no_names_are_exchanged_keeps_its_name(
+    tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    """As on FUSE and NFS: the old file goes to the trash before the new one gets the name."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "f00000").write_bytes(b"old")
+    assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+    change_objects(tmp_path, server, url, 1, b"longer and new")
+    link = os.link
+
+    def fails(part: bytes, name: bytes, **where: Any) -> None:
+        if name == b"f00000" and not failed:
+            failed.append(name)
+            raise failure
+        link(part, name, **where)
+
+    failed: list[bytes] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(placing, "_NO_REPLACE", 1 << 30)
+        patched.setattr(placing, "_EXCHANGE", 1 << 30)
+        patched.setattr(os, "link", fails)
+        with nullcontext() if isinstance(failure, OSError) else pytest.raises(KeyboardInterrupt):
+            run(library, server, all_contents, url)
+    assert failed
+    assert (library / "f00000").read_bytes() == b"old"
+    for report in run(library, server, all_contents, url):
+        assert report.problems == []
+    assert (library / "f00000").read_bytes() == b"longer and new"

@@ -80,11 +80,18 @@ class Fetching:
         return self.held.descriptor
 
     def drop(self) -> None:
-        """Leave nothing of it, unless it was closed; while its content may come, the file stays open."""
+        """Leave nothing of it, unless it was closed; while its content may come, the file stays open.
+
+        It is closed before its name goes: FUSE and NFS keep one that is open until then, which would give the
+        directory a new time.
+        """
+        is_over = self.future is None or self.future.done()
+        if is_over:
+            self._close_file()
         if self.part and not self.is_closed:
             with suppress(OSError):
                 remove_part(self.directory, self.part)
-        if self.future is None or self.future.done():
+        if is_over:
             self.close()
 
     def fetched(self) -> str | None:
@@ -101,9 +108,13 @@ class Fetching:
         if self.is_closed:
             return
         self.is_closed = True
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
+        self._close_file()
         self.held.let_go()
+
+    def _close_file(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 @dataclass(slots=True)

@@ -240,29 +240,34 @@ class _Contents:
             self._plan(self._make, row)
             return
         held = self._directory_of(row.path, directory)
-        part, descriptor = self._new_part(directory, before)
-        fetching = self._begun[row.path] = Fetching(row, part, held.hold(), name, descriptor, before)
-        self._begin_fetching(fetching)
+        self._begin_in(held.hold(), row, name, before)
 
-    def _new_part(self, directory: int, before: os.stat_result | None) -> tuple[bytes, int]:
-        """A temporary name and its open file; neither for a file that has none until it is whole."""
-        if before is None and self._are_nameless:
-            return b"", -1
-        part = part_name()
-        return part, open_new(directory, part)
+    def _begin_in(
+        self,
+        held: HeldDirectory,
+        row: KnownFile,
+        name: bytes,
+        before: os.stat_result | None,
+        attempt: int = 1,
+    ) -> None:
+        """Begin to fetch a file, which has a temporary name where it cannot have none until it is whole."""
+        part = b"" if before is None and self._are_nameless else part_name()
+        fetching = Fetching(row, part, held, name, -1, before, attempt=attempt)
+        # Known before anything is made, wherever an order to stop comes.
+        self._begun[row.path] = fetching
+        if part:
+            try:
+                fetching.descriptor = open_new(held.descriptor, part)
+            except BaseException:
+                self._drop(fetching)
+                raise
+        self._begin_fetching(fetching)
 
     def _fetch_again(self, fetching: Fetching) -> None:
         """Fetch once more what came damaged: it may be the way, and not the object. Raises OSError."""
         held = fetching.held.hold()
         self._drop(fetching)
-        try:
-            part, descriptor = self._new_part(held.descriptor, fetching.before)
-        except OSError:
-            held.let_go()
-            raise
-        again = Fetching(fetching.row, part, held, fetching.name, descriptor, fetching.before, attempt=2)
-        self._begun[again.row.path] = again
-        self._begin_fetching(again)
+        self._begin_in(held, fetching.row, fetching.name, fetching.before, attempt=2)
 
     def _begin_fetching(self, fetching: Fetching) -> None:
         reference = fetching.row.reference(self._opened.settings.bucket_url)
@@ -467,7 +472,8 @@ class _Contents:
                 if self._is_changed(fetching):
                     return
                 fetching.before_name = self._make.before_name(fetching.descriptor)
-                self._make.place(row.path, fetching.directory, fetching.part, fetching.name)
+                where = row.path, fetching.directory, fetching.part, fetching.name
+                self._make.place(*where, descriptor=fetching.descriptor)
         except FileExistsError as error:
             self._drop(fetching)
             self._report.problem(row.path, _NAME_TAKEN if fetching.before is None else reason_of(error))

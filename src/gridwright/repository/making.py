@@ -217,16 +217,19 @@ class Maker:
         """As `MadeDirectories.parent`."""
         return self._directories.parent(path)
 
-    def place(self, path: bytes, directory: int, part: bytes, name: bytes) -> None:
+    def place(
+        self, path: bytes, directory: int, part: bytes, name: bytes, *, descriptor: int | None = None
+    ) -> None:
         """Give what is whole, in the open directory of a path, its name there.
 
+        It may be open as `descriptor`.
         Raises OSError: FileExistsError, with why, where the name is of a file that was changed, or may be.
         """
         try:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             with same_times(directory):
-                place_new(directory, part, name)
+                place_new(directory, part, name, descriptor=descriptor)
             return
         is_changed = self._is_changed(path, status)
         self.placer.replace(path, directory, part, name, status, keep=is_changed)
@@ -253,7 +256,7 @@ class Maker:
             row.is_name_only = row.size > 0
             self.dress(descriptor, row)
             before = self.before_name(descriptor)
-            self.place(row.path, directory, part, name)
+            self.place(row.path, directory, part, name, descriptor=descriptor)
             self.note_named(row, descriptor, before)
         except BaseException:
             remove_part(directory, part)
@@ -317,11 +320,21 @@ class Maker:
                     change_owner(pin, row.uid, row.gid)
                 row.xattrs = None  # Linux has none of users on links (xattr(7)).
                 change_times(pin, row.atime_ns, row.mtime_ns)
+                made = os.fstat(pin)
                 self.place(row.path, directory, part, name)
-                note_here(self._opened, row, os.fstat(pin))
+                # FUSE knows nothing more of a name that went, as the part's does where no rename serves.
+                found = self._seen_at(directory, name)
+                is_same = found is not None and os.path.samestat(found, made)
+                note_here(self._opened, row, found if found is not None and is_same else made)
         except BaseException:
             remove_part(directory, part)
             raise
+
+    def _seen_at(self, directory: int, name: bytes) -> os.stat_result | None:
+        """The status of what has a name in an open directory, not followed; None for nothing."""
+        with suppress(FileNotFoundError):
+            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return None
 
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not the same file.
@@ -641,6 +654,12 @@ class PlannedMaker(Maker):
         if not row.attributes.is_link:
             self._say_owners_left(row)
         row.inode, row.links, row.ctime_ns = 1, 0, UNKNOWN
+
+    def _seen_at(self, directory: int, name: bytes) -> os.stat_result | None:
+        """The status of what has a name in an open directory, not followed; None for nothing."""
+        with suppress(FileNotFoundError):
+            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return None
 
     def hard_link(self, row: KnownFile) -> bool:
         """Plan another name of a file that is here, or is planned."""

@@ -25,7 +25,7 @@ from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
-from gridwright.repository.below import c_library, same_times
+from gridwright.repository.below import c_library, held_at_most, same_times
 from gridwright.repository.file_locks import has_lease, take_lease
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.trash import TRASHES, Trash
@@ -34,7 +34,7 @@ GRACE_S = 0.1
 """How long an old file waits for those who resolved its name before the exchange: they are between two steps
 of open(2), or were taken off their core there."""
 _MOST_WAITING = 96
-"""Old files that wait so at a time: each has two descriptors."""
+"""Old files that wait so at a time, where so many may be open: each has two descriptors."""
 _NO_REPLACE, _EXCHANGE = 1, 2
 _UNKNOWN = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
@@ -80,7 +80,7 @@ class Placer:
     ) -> None:
         """`root` is the open directory; `moment` names the trash as that of other threads of a command."""
         self._report = report
-        self._most_waiting = most_waiting
+        self._most_waiting = held_at_most(2, most_waiting)
         self._trash = Trash(root, moment)
         self._waiting = deque[_Replaced]()
 
@@ -242,6 +242,12 @@ class Placer:
         except FileExistsError:
             if old is not None:
                 self._say_two(path)
+            raise
+        except BaseException:
+            # Nothing has the name: the old file gets it back, unless the new one has it after all.
+            if old is not None:
+                with suppress(OSError):
+                    place_new(directory, old.name, name, source=old.directory)
             raise
         return old
 
