@@ -222,8 +222,8 @@ class Maker:
     ) -> None:
         """Give what is whole, in the open directory of a path, its name there.
 
-        It may be open as `descriptor`.
-        Raises OSError: FileExistsError, with why, where the name is of a file that was changed, or may be.
+        It may be open as `descriptor`. Raises OSError: FileExistsError, with why, where the name is of a file
+        that was changed, or may be.
         """
         try:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -654,12 +654,6 @@ class PlannedMaker(Maker):
         if not row.attributes.is_link:
             self._say_owners_left(row)
         row.inode, row.links, row.ctime_ns = 1, 0, UNKNOWN
-
-    def _seen_at(self, directory: int, name: bytes) -> os.stat_result | None:
-        """The status of what has a name in an open directory, not followed; None for nothing."""
-        with suppress(FileNotFoundError):
-            return os.stat(name, dir_fd=directory, follow_symlinks=False)
-        return None
 
     def hard_link(self, row: KnownFile) -> bool:
         """Plan another name of a file that is here, or is planned."""
