@@ -237,18 +237,24 @@ def left_open(library: Path) -> list[str]:
     return [each for each in found if each.startswith(f"{library}/") and not each.endswith("(deleted)")]
 
 
-@pytest.mark.parametrize("moment", [0, 1, 100, 199, "flushed"])
-@pytest.mark.parametrize("are_nameless", [True, False])
-def test_an_import_that_is_stopped_as_a_file_arrives_ends_and_leaves_nothing(
-    tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch,
-    moment: int | str, are_nameless: bool,
-) -> None:  # fmt: skip
+def beside_an_exported_one(tmp_path: Path, server: StoreServer, url: str) -> Path:
+    """An empty library, beside one whose 200 files are in the bucket."""
     library, other = tmp_path / "library", tmp_path / "other"
     for each in (library, other):
         each.mkdir()
     for number in range(200):
         (library / f"f{number:05}").write_bytes(b"%d" % number)
     assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+    return other
+
+
+@pytest.mark.parametrize("moment", [0, 1, 100, 199, "flushed"])
+@pytest.mark.parametrize("are_nameless", [True, False])
+def test_an_import_that_is_stopped_as_a_file_arrives_ends_and_leaves_nothing(
+    tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch,
+    moment: int | str, are_nameless: bool,
+) -> None:  # fmt: skip
+    other = beside_an_exported_one(tmp_path, server, url)
 
     class Stopped(queue.SimpleQueue[Any]):
         """The order to stop comes when one that arrived was taken."""
@@ -282,12 +288,7 @@ def test_an_import_that_is_stopped_as_a_file_arrives_ends_and_leaves_nothing(
 def test_a_disk_that_is_full_as_files_get_their_names_is_told_as_full(
     tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    library, other = tmp_path / "library", tmp_path / "other"
-    for each in (library, other):
-        each.mkdir()
-    for number in range(200):
-        (library / f"f{number:05}").write_bytes(b"%d" % number)
-    assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+    other = beside_an_exported_one(tmp_path, server, url)
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))

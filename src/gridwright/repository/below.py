@@ -71,10 +71,10 @@ def sync_beside_others(descriptor: int) -> bool:
 
 
 def held_at_most(each: int = 2, most: int = MOST_HELD, others: int = _OTHERS_OPEN) -> int:
-    """How many files may be held: `each` with so many descriptors, beside `others`; 320 by default.
+    """How many files may be held, 8 at least: `each` takes so many descriptors, all else `others`.
 
-    By default each is one, beside as many that are worked on. A soft limit of open files (getrlimit(2),
-    RLIMIT_NOFILE) is raised where the hard one allows it.
+    Two by default: as many as are held may be worked on beside them.
+    A soft limit of open files (getrlimit(2), RLIMIT_NOFILE) is raised where the hard one allows it.
     """
     soft, hard = (
         _MOST_OPEN if limit == resource.RLIM_INFINITY else limit

@@ -255,12 +255,6 @@ class _Contents:
         fetching = Fetching(row, part, held, name, -1, before, attempt=attempt)
         # Known before anything is made, wherever an order to stop comes.
         self._begun[row.path] = fetching
-        if part:
-            try:
-                fetching.descriptor = open_new(held.descriptor, part)
-            except BaseException:
-                self._drop(fetching)
-                raise
         self._begin_fetching(fetching)
 
     def _fetch_again(self, fetching: Fetching) -> None:
@@ -273,15 +267,13 @@ class _Contents:
         reference = fetching.row.reference(self._opened.settings.bucket_url)
         try:
             if fetching.part:
+                fetching.descriptor = open_new(fetching.directory, fetching.part)
                 fetching.future = self._opened.store.fetch(reference, fetching.descriptor, self._progress)
             else:
                 fetching.future = self._opened.store.fetch_new(reference, fetching.directory, self._progress)
         except OSError as error:
             if self._is_named_instead(fetching, error):
                 return
-            self._drop(fetching)
-            raise
-        except BaseException:
             self._drop(fetching)
             raise
         self._under_way.add(fetching.row.path)
@@ -293,7 +285,6 @@ class _Contents:
             return False
         self._are_nameless = False
         fetching.part = part_name()
-        fetching.descriptor = open_new(fetching.directory, fetching.part)
         self._begin_fetching(fetching)
         return True
 

@@ -323,18 +323,11 @@ class Maker:
                 made = os.fstat(pin)
                 self.place(row.path, directory, part, name)
                 # FUSE knows nothing more of a name that went, as the part's does where no rename serves.
-                found = self._seen_at(directory, name)
-                is_same = found is not None and os.path.samestat(found, made)
-                note_here(self._opened, row, found if found is not None and is_same else made)
+                found = self._opened.below.status(row.path) or made
+                note_here(self._opened, row, found if os.path.samestat(found, made) else made)
         except BaseException:
             remove_part(directory, part)
             raise
-
-    def _seen_at(self, directory: int, name: bytes) -> os.stat_result | None:
-        """The status of what has a name in an open directory, not followed; None for nothing."""
-        with suppress(FileNotFoundError):
-            return os.stat(name, dir_fd=directory, follow_symlinks=False)
-        return None
 
     def hard_link(self, row: KnownFile) -> bool:
         """Make a file another name of the one that the manifest says; False where that is not the same file.

@@ -7,8 +7,9 @@ import stat
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from typing import TypeVar
 
 from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import FileSide, file_side
@@ -33,6 +34,7 @@ from gridwright.repository.store import ObjectHead, StoreError, StoreFault
 from gridwright.units import format_bytes
 
 MOST_AT_ONCE = 128
+_Asked = TypeVar("_Asked")
 HERE_ALONE = "here alone"
 NO_OBJECT = "it has no object: gridwright repo export NAME sends it"
 _OTHER_OBJECT = (
@@ -75,14 +77,9 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
     report = opened.report("verify")
     begun = time.time()
     learn(opened, report)
-    asked: deque[tuple[KnownFile, Future[ObjectHead]]] = deque()
-    for row in opened.known.rows("key IS NOT NULL"):
-        if is_chosen(row.path, paths):
-            asked.append((row, opened.store.head(row.key or "")))
-        if len(asked) >= MOST_AT_ONCE:
-            _compare(opened, *asked.popleft(), report)
-    for each in asked:
-        _compare(opened, *each, report)
+    rows = (row for row in opened.known.rows("key IS NOT NULL") if is_chosen(row.path, paths))
+    for row, asked in _ahead((row, opened.store.head(row.key or "")) for row in rows):
+        _compare(opened, row, asked, report)
     _name_unsent(opened, paths, report)
     report.requests = dict(opened.store.requests.by_kind)
     report.seconds = time.time() - begun
@@ -92,7 +89,24 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
 def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: RepositoryReport) -> None:
     """Name what is here and was never exported, also where somebody else has written its object."""
     scan(opened, paths, report)
-    asked: deque[tuple[bytes, int, Future[ObjectHead]]] = deque()
+    for (path, size), asked in _ahead(_unsent(opened, report)):
+        try:
+            asked.result()
+        except StoreError as error:
+            if error.fault is StoreFault.UNREACHABLE:
+                raise
+            is_alone = error.fault is StoreFault.NOT_THERE
+            if is_alone:
+                report.add(HERE_ALONE, size)
+            report.problem(path, NO_OBJECT if is_alone else error.problems[0].what)
+        else:
+            report.problem(path, _OTHER_OBJECT)
+
+
+def _unsent(
+    opened: OpenRepository, report: RepositoryReport
+) -> Iterator[tuple[tuple[bytes, int], Future[ObjectHead]]]:
+    """Paths and bytes of what the scan found and nobody knows, with what the store says of their keys."""
     for path, _, size, _ in opened.known.work():
         try:
             status = opened.below.status(path) if path and opened.known.get(path) is None else None
@@ -105,24 +119,17 @@ def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: Reposit
         except OSError as error:
             report.refused(path, "read", error)
             continue
-        asked.append((path, size, opened.store.head(key)))
-        if len(asked) >= MOST_AT_ONCE:
-            _name_one_unsent(report, *asked.popleft())
+        yield (path, size), opened.store.head(key)
+
+
+def _ahead(asked: Iterable[_Asked]) -> Iterator[_Asked]:
+    """The same in the same order, so many of which are asked for before the first is looked at."""
+    ahead: deque[_Asked] = deque()
     for each in asked:
-        _name_one_unsent(report, *each)
-
-
-def _name_one_unsent(report: RepositoryReport, path: bytes, size: int, asked: Future[ObjectHead]) -> None:
-    try:
-        asked.result()
-    except StoreError as error:
-        if error.fault is StoreFault.UNREACHABLE:
-            raise
-        if error.fault is StoreFault.NOT_THERE:
-            report.add(HERE_ALONE, size)
-        report.problem(path, NO_OBJECT if error.fault is StoreFault.NOT_THERE else error.problems[0].what)
-    else:
-        report.problem(path, _OTHER_OBJECT)
+        ahead.append(each)
+        if len(ahead) >= MOST_AT_ONCE:
+            yield ahead.popleft()
+    yield from ahead
 
 
 def _compare(
