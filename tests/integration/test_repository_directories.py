@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from gridwright.beneath import make_private
+from gridwright.repository import placing
 from gridwright.repository.importing import ImportOptions, import_objects
+from gridwright.repository.making import MadeDirectories
 from gridwright.repository.settings import RepositoryReport
 from tests.integration.test_repository_known import Library, killed
 from tests.support.disks import unmount
@@ -196,6 +204,57 @@ def test_an_export_after_a_killed_import_sends_no_times_of_it(
 
 def _killed(*_arguments: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("is_exchanged", [True, False], ids=["local", "as on NFS"])
+def test_no_interrupt_leaves_a_directory_that_others_cannot_enter(
+    one: Library,
+    tmp_path: Path,
+    server: StoreServer,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_exchanged: bool,
+) -> None:
+    """At each line that makes a directory: it has its mark or no name, and the next import makes it whole."""
+    (one.place / "d").mkdir(mode=0o775)
+    (one.place / "d").chmod(0o775)
+    (one.place / "d/x").write_text("x")
+    one.export()
+    if not is_exchanged:
+        monkeypatch.setattr(placing, "_NO_REPLACE", 1 << 30)
+    for line in itertools.count():
+        library = Library(tmp_path / f"other{line}", server, url)
+        with _interrupted_at(line) as reached, suppress(KeyboardInterrupt):
+            library.bring()
+        found = list(library.place.glob("[!.]*"))
+        assert [stat.S_IMODE(each.stat().st_mode) for each in found] in ([], [0o755], [0o775])
+        assert library.bring().problems == []
+        assert stat.S_IMODE((library.place / "d").stat().st_mode) == 0o775
+        assert {each.name for each in library.place.iterdir()} <= {"d", ".gridwright"}
+        if not reached:
+            break
+    assert line > 10
+
+
+@contextmanager
+def _interrupted_at(number: int) -> Iterator[list[int]]:
+    """Interrupt at a line of what makes directories, counted from the first; whether it was reached."""
+    making = {each.__code__ for each in (MadeDirectories._make, MadeDirectories._set_mark, make_private)}
+    lines = itertools.count()
+    reached: list[int] = []
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        if event == "line" and frame.f_code in making and next(lines) == number:
+            reached.append(number)
+            raise KeyboardInterrupt
+        return trace if frame.f_code in making or event != "call" else None
+
+    sys.settrace(trace)
+    try:
+        yield reached
+    finally:
+        sys.settrace(None)
 
 
 def _killed_within_a_step(library: Library, name: str) -> None:

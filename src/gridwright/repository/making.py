@@ -18,7 +18,7 @@ from dataclasses import replace
 from gridwright.beneath import change_owner, change_times, change_xattr, make_private, pinned
 from gridwright.refusals import reason_of
 from gridwright.repository.arriving import BeforeName, dig_holes
-from gridwright.repository.below import PART, remove_part, same_times, steps
+from gridwright.repository.below import PART, is_there, remove_part, same_times, steps
 from gridwright.repository.comparing import FileSide, file_side, xattrs_of
 from gridwright.repository.content import crc64_of, is_same_moment, open_for_reading
 from gridwright.repository.extended import (
@@ -94,24 +94,40 @@ class MadeDirectories:
         for at in steps(path):
             directory, name = self._opened.below.parent(at)
             try:
-                with same_times(directory):
-                    made = make_private(directory, name)
-                self._keep_without_object(at)
+                if is_there(directory, name):
+                    raise FileExistsError
+                self._make(directory, name, at)
             except FileExistsError:
                 if self._is_root:
                     self._look_at(at)
                 continue
+            self._keep_without_object(at)
+
+    def _make(self, directory: int, name: bytes, path: bytes) -> None:
+        """Make a directory under another name first, so that no interrupted import leaves one half made."""
+        part = part_name()
+        with same_times(directory):
             try:
-                drop_inherited_acl(made)
-                # Only now others may enter: what they exchange it with has another mark.
-                made_ns = os.fstat(made).st_mtime_ns
+                made = make_private(directory, part)
                 try:
-                    change_xattr(made, self._mark, b"%s\0%d" % (at, made_ns))
-                except OSError:
-                    self._unmarked[at] = made_ns, *_identity(made)
-                os.fchmod(made, _MADE_MODE | os.fstat(made).st_mode & stat.S_ISGID)
-            finally:
-                os.close(made)
+                    self._set_mark(made, path)
+                finally:
+                    os.close(made)
+                place_new(directory, part, name)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.rmdir(part, dir_fd=directory)
+                raise
+
+    def _set_mark(self, made: int, path: bytes) -> None:
+        """Mark a new directory, then let others enter: what they exchange it with has another mark."""
+        drop_inherited_acl(made)
+        status = os.fstat(made)
+        try:
+            change_xattr(made, self._mark, b"%s\0%d" % (path, status.st_mtime_ns))
+        except OSError:
+            self._unmarked[path] = status.st_mtime_ns, *_identity(made)
+        os.fchmod(made, _MADE_MODE | status.st_mode & stat.S_ISGID)
 
     def _keep_without_object(self, path: bytes) -> None:
         known = self._opened.known
