@@ -334,3 +334,31 @@ def test_a_file_whose_replacement_fails_where_no_names_are_exchanged_keeps_its_n
     for report in run(library, server, all_contents, url):
         assert report.problems == []
     assert (library / "f00000").read_bytes() == b"longer and new"
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+def test_an_interrupted_exchange_leaves_one_file_alone(
+    tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch, is_after: bool
+) -> None:
+    """What the object has does not stay in the trash, and what the user had does, where it was exchanged."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "f00000").write_bytes(b"old")
+    assert run(library, server, lambda each: export(each, ExportOptions()), url).problems == []
+    change_objects(tmp_path, server, url, 1, b"longer and new")
+    exchange = placing.Placer._exchange
+
+    def stops(*arguments: Any) -> None:
+        if is_after:
+            exchange(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(placing.Placer, "_exchange", stops)
+        run(library, server, all_contents, url)
+    trash = [each.read_bytes() for each in library.glob(".gridwright/trash/**/*") if each.is_file()]
+    assert trash == ([b"old"] if is_after else [])
+    assert (library / "f00000").read_bytes() == (b"longer and new" if is_after else b"old")
+    for report in run(library, server, all_contents, url):
+        assert report.problems == []
+    assert (library / "f00000").read_bytes() == b"longer and new"

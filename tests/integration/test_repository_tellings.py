@@ -53,8 +53,10 @@ def test_a_verify_tells_objects_of_somebody_else_from_none(
     server.client().put_object(
         Bucket=BUCKET, Key=f"{url.removeprefix(f's3://{BUCKET}/')}/both", Body=b"somebody else's"
     )
+    plan = gridwright("repo", "verify", "--json", "--dry-run", *flags)
+    assert (plan.status, plan.json["done"]["asked for, never exported"]["count"]) == (0, 2)
     ended = gridwright("repo", "verify", "--json", *flags)
-    assert ended.status == 1
+    assert (ended.status, ended.json["requests"]["head"]) == (1, plan.json["requests"]["head"])
     assert ended.json["done"]["here alone"]["count"] == 1
     told = problems(ended)
     assert sorted(told) == ["alone", "both"]

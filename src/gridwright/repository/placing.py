@@ -23,7 +23,7 @@ import stat
 import time
 from collections import deque
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridwright.repository.below import c_library, held_at_most, is_there, same_times
 from gridwright.repository.file_locks import has_lease, take_lease
@@ -45,6 +45,8 @@ class _Entry:
 
     directory: int
     name: bytes
+    trash: str
+    """Where that directory of the trash is, below the repository's."""
 
     def status(self) -> os.stat_result:
         return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
@@ -119,12 +121,12 @@ class Placer:
             found = old.status()
             if not keep and has_lease:
                 until = time.monotonic() + GRACE_S
-                entry = _Entry(os.dup(old.directory), old.name)
+                entry = replace(old, directory=os.dup(old.directory))
                 self._waiting.append(_Replaced(path, entry, os.dup(descriptor), seen, until))
             elif _is_elsewhere(found) or (stat.S_ISLNK(seen.st_mode) and not keep):
                 old.remove()
             else:
-                self._note_replaced(path)
+                self._note_replaced(path, old)
         self._finish(self._most_waiting)
 
     def _exchanged(
@@ -143,8 +145,11 @@ class Placer:
             new = part_entry.status()
             try:
                 old = self._exchange(opened, part_entry, directory, name, path)
-            except OSError:
-                part_entry.remove()
+            except BaseException:
+                # An order to stop may come after the exchange, when the old file is here.
+                with suppress(OSError):
+                    if is_as(part_entry.status(), new):
+                        part_entry.remove()
                 raise
             if old is not None and not is_as(old.status(), seen):
                 self._put_back(opened, old, directory, name, path, new)
@@ -165,7 +170,7 @@ class Placer:
                 try:
                     place_new(directory, old.name, name, source=old.directory)
                 except FileExistsError:
-                    self._say_two(path)
+                    self._say_two(path, old)
                 raise _changed()
             if _is_elsewhere(found):
                 old.remove()
@@ -208,7 +213,7 @@ class Placer:
                 if has_lease(each.descriptor, fcntl.F_RDLCK) and is_as(os.fstat(each.descriptor), each.seen):
                     each.entry.remove()
                 else:
-                    self._say_two(each.path)
+                    self._say_two(each.path, each.entry)
             finally:
                 each.entry.close()
                 os.close(each.descriptor)
@@ -241,7 +246,7 @@ class Placer:
             place_new(directory, entry.name, name, source=entry.directory)
         except FileExistsError:
             if old is not None:
-                self._say_two(path)
+                self._say_two(path, old)
             raise
         except BaseException:
             # Nothing has the name: the old file gets it back, unless the new one has it after all.
@@ -268,18 +273,18 @@ class Placer:
         if again is not None and is_as(again.status(), new):
             again.remove()
         elif again is not None:
-            self._say_two(path)
+            self._say_two(path, again)
 
-    def _note_replaced(self, path: bytes) -> None:
+    def _note_replaced(self, path: bytes, old: _Entry) -> None:
         self._report.note_of(
-            f"were replaced, and what was there, which others may have open, lies in {self._trash.place}",
+            f"were replaced, and what was there, which others may have open, lies in {old.trash}",
             path,
         )
 
-    def _say_two(self, path: bytes) -> None:
+    def _say_two(self, path: bytes, entry: _Entry) -> None:
         self._report.problem(
             path,
-            f"somebody wrote to it or made another one meanwhile: both are there, one in {self._trash.place};"
+            f"somebody wrote to it or made another one meanwhile: both are there, one in {entry.trash};"
             " compare them",
         )
 

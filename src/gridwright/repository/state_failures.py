@@ -74,13 +74,24 @@ def state_failure(
                 remedy=f"make room there, and {_AGAIN}",
             )
     if kind in _REASONS:
-        why, mend = _REASONS[kind]
+        why, mend = _too_many_open(kind) or _REASONS[kind]
         return environment_error(f"{what} cannot be kept, {why}: {error}", where=str(file), remedy=mend)
     if number is not None:
         return environment_error(
             f"{what} cannot be kept: {reason_of(error, named=True)}", where=str(file), remedy=_AGAIN
         )
     return damaged(file, str(error), remedy, what)
+
+
+def _too_many_open(kind: int) -> tuple[str, str] | None:
+    """The reason and the remedy where no file can be opened because of how many are: SQLite does not say."""
+    if kind == sqlite3.SQLITE_CANTOPEN:
+        try:
+            os.close(os.dup(0))
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                return reason_of(error), f"raise the limit of open files (ulimit -n), and {_AGAIN}"
+    return None
 
 
 def _temporary() -> list[Path]:

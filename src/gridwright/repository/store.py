@@ -53,8 +53,8 @@ REMEDIES: Mapping[StoreFault, str] = {
     StoreFault.THROTTLED: "go on later, or with a lower --requests-per-second",
     StoreFault.UNREACHABLE: "look at the network and at the store; the command goes on where it stopped",
     StoreFault.DAMAGED: "try again; if it stays, the store or the way to it damages data",
-    StoreFault.UNSUPPORTED: "this store lacks what a repository needs, as in gridwright help repository: use "
-    "another store, or a later release of it",
+    StoreFault.UNSUPPORTED: "see whether the endpoint is an S3 store at all, and no page before it; if "
+    "it is, it lacks what a repository needs (gridwright help repository): use a later release, or another",
     StoreFault.REFUSED: "look up what the store means by that status and code",
 }
 ACTIONS: Mapping[str, str] = {

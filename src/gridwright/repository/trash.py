@@ -98,13 +98,10 @@ class Trash:
         self._name = moment or moment_name()
         self._opened: dict[int, int] = {}
 
-    @property
-    def place(self) -> str:
-        """Where it is, below the repository's directory."""
-        return f"{TRASHES}/{self._name}"
-
-    def take(self, directory: int, name: bytes, path: bytes) -> tuple[int, bytes]:
+    def take(self, directory: int, name: bytes, path: bytes) -> tuple[int, bytes, str]:
         """Move what has a name in an open directory here, where its path says; its directory, open, and name.
+
+        And where that is, below the repository's directory.
 
         Close that descriptor. Raises OSError: FileNotFoundError where nothing has the name any more, ESTALE
         where the place belongs to somebody else.
@@ -121,9 +118,9 @@ class Trash:
                 except BaseException:
                     os.close(around)
                     raise
-                return around, own
+                return around, own, f"{TRASHES}/{self._numbered(number)}"
             os.close(around)
-        raise FileExistsError(errno.EEXIST, f"{self.place} has too many files of this name")
+        raise FileExistsError(errno.EEXIST, f"{TRASHES}/{self._name} has too many files of this name")
 
     def _around(self, number: int, path: bytes) -> tuple[int, bytes]:
         """The open directory that a path has here; another one for each file that had the path before."""

@@ -63,6 +63,10 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
         opened.store.requests.add("head")
         if row.attributes.is_link:
             opened.store.requests.add("get")
+    scan(opened, paths, report)
+    for _, size, _ in _unsent(opened, report):
+        report.add("asked for, never exported", size)
+        opened.store.requests.add("head")
     report.requests = dict(opened.store.requests.by_kind)
     most = format_bytes(report.count("compared").bytes)
     report.notes.append(f"files are read; so are objects whose checksums do not tell, {most} at most")
@@ -89,7 +93,8 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
 def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: RepositoryReport) -> None:
     """Name what is here and was never exported, also where somebody else has written its object."""
     scan(opened, paths, report)
-    for (path, size), asked in _ahead(_unsent(opened, report)):
+    unsent = ((path, size, opened.store.head(key)) for path, size, key in _unsent(opened, report))
+    for path, size, asked in _ahead(unsent):
         try:
             asked.result()
         except StoreError as error:
@@ -103,10 +108,8 @@ def _name_unsent(opened: OpenRepository, paths: Sequence[bytes], report: Reposit
             report.problem(path, _OTHER_OBJECT)
 
 
-def _unsent(
-    opened: OpenRepository, report: RepositoryReport
-) -> Iterator[tuple[tuple[bytes, int], Future[ObjectHead]]]:
-    """Paths and bytes of what the scan found and nobody knows, with what the store says of their keys."""
+def _unsent(opened: OpenRepository, report: RepositoryReport) -> Iterator[tuple[bytes, int, str]]:
+    """Path, bytes and key of what the scan found and nobody knows."""
     for path, _, size, _ in opened.known.work():
         try:
             status = opened.below.status(path) if path and opened.known.get(path) is None else None
@@ -119,7 +122,7 @@ def _unsent(
         except OSError as error:
             report.refused(path, "read", error)
             continue
-        yield (path, size), opened.store.head(key)
+        yield path, size, key
 
 
 def _ahead(asked: Iterable[_Asked]) -> Iterator[_Asked]:

@@ -16,7 +16,8 @@ NAMES = st.one_of(
     st.lists(PIECES, min_size=1, max_size=8).map(b"".join),
     st.binary(min_size=1, max_size=40),
     st.text(min_size=1, max_size=20).map(lambda text: text.encode("utf-8", "surrogatepass")),
-).filter(lambda name: name not in (b".", b"..") and not set(name) & {0, 0x2F})
+).filter(lambda name: not (name in (b".", b"..") or set(name) & {0, 0x2F} or name.startswith(b".gridwright")))
+"""Names of users: Gridwright's own have no keys, and hypothesis knows them from our source."""
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map(b"/".join)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import shutil
 import sqlite3
 import stat
@@ -364,3 +365,18 @@ def test_a_write_without_room_elsewhere_is_not_the_states(tmp_path: Path, name: 
     (problem,) = state_failure(error, tmp_path / "known.sqlite", beside=[tmp_path / "library"]).problems
     assert problem.where == (name or str(tmp_path / "library"))
     assert "No space left on device; what is known of the repository is as it was before" in problem.what
+
+
+def test_too_many_open_files_are_no_matter_of_permissions(tmp_path: Path) -> None:
+    """SQLite says of both that it is "unable to open database file"."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    file = tmp_path / "known.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            with pytest.raises(sqlite3.OperationalError) as raised:
+                database.execute("CREATE TABLE t (c)")
+            (problem,) = state_failure(raised.value, file).problems
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert ("Too many open files" in problem.what, "ulimit -n" in (problem.remedy or "")) == (True, True)
