@@ -127,3 +127,44 @@ def test_a_target_is_formatted_mounted_and_registered(lustre: LustreMachine, tmp
         lustre.run(f"umount /srv/other 2>/dev/null; losetup -d {device}; rm /root/volume")
     assert ended.stdout == real
     assert "registered=True" in real.splitlines()[-1]
+
+
+NETWORK = """
+import sys
+from pathlib import Path
+from gridwright.node_programs.lustre_targets.tools import LustreTools
+tools = LustreTools()
+tools.modprobe = Path(sys.argv[1])
+print(tools.nids())
+for _ in range(2):
+    tools.start_network(sys.argv[2])
+    print(tools.nids(), [tools.reaches(each) for each in tools.nids()])
+print((tools.modprobe / tools.options_file).read_text())
+"""
+UNLOADED = "mv /etc/modprobe.d/lustre.conf /root/ && lustre-vm unload"
+LOADED = """
+lustre_rmmod
+rm -f /etc/modprobe.d/61-gridwright-claim.conf
+mv /root/lustre.conf /etc/modprobe.d/ && lustre-vm up
+"""
+
+
+@root_only
+@pytest.mark.thorough
+def test_the_network_is_started_from_the_options_that_are_written(
+    lustre: LustreMachine, tmp_path: Path
+) -> None:
+    """And a second start changes nothing. The address is that of the interface, which no option names."""
+    installed(tmp_path)
+    (tmp_path / "machine/address").write_text(NID.removesuffix("@tcp"))
+    ended = subprocess.run(
+        [sys.executable, "-c", NETWORK, tmp_path, "eth1"],
+        env=environment_of(tmp_path), capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    try:
+        lustre.run(UNLOADED)
+        real = lustre.python(NETWORK, "/etc/modprobe.d", "eth1")
+    finally:
+        lustre.run(LOADED, ok=False)
+    assert ended.stdout == real
+    assert f"('{NID}',) [True]" in real
