@@ -432,6 +432,27 @@ def test_an_edit_that_keeps_size_and_time_is_no_conflict_after_a_killed_export(k
     assert (said["problems"], said["done"]["equal"]["count"]) == ([], len(names) + 2)
 
 
+@pytest.mark.parametrize("when", ["list-type=2", "/a"])
+def test_an_edit_during_the_next_export_makes_no_conflict_that_stays(killed: Killed, when: str) -> None:
+    """After what a killed one has sent was looked at, and before, or while, it is sent again."""
+    (killed.library / "a").write_bytes(b"first")
+    killed.export(1)
+    edits = []
+
+    def edit(answer: Answer) -> None:
+        if when in answer.path and not edits:
+            edits.append(answer.path)
+            (killed.library / "a").write_bytes(b"edited")
+
+    killed.liar.lie = edit
+    killed("export")
+    killed.liar.lie = lambda _answer: None
+    assert edits
+    assert killed("export")["problems"] == []
+    said = killed("verify")
+    assert (said["problems"], said["done"]["equal"]["count"]) == ([], 2)
+
+
 def test_what_somebody_else_wrote_after_a_killed_export_stays(killed: Killed) -> None:
     (killed.library / "file").write_bytes(b"first")
     killed.export(1)

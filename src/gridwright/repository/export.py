@@ -306,7 +306,7 @@ class _Export:
         self._library = library_of(opened.known)
         self._has_newer = bool(opened.known.newer)
         self._unsure: set[bytes] = set()
-        """Paths whose objects the store may have taken without saying so."""
+        """Paths whose objects the store may have taken without saying so, also from a killed export."""
         self._deletions = ExportDeletions(opened, report, options.delete_up_to)
         self._is_deleted = False
         """Whether all is sent and deleted that need not wait for it."""
@@ -752,6 +752,7 @@ class _Export:
                 task.row = None
                 self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
             return
+        self._unsure.add(sending.path)
         is_taken = sending.key.endswith("/") and head.entry.size > 0
         self._left(sending, HAS_CONTENT if is_taken else BOTH_CHANGED)
 

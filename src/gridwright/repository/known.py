@@ -81,8 +81,10 @@ def prepare(database: sqlite3.Connection) -> None:
         "CREATE TABLE IF NOT EXISTS forgotten "
         "(path BLOB PRIMARY KEY, key TEXT, etag TEXT, stored_ns INTEGER) WITHOUT ROWID"
     )
-    # What an export is about to send, and what each file was then (`unfinished.py`).
-    database.execute("CREATE TABLE IF NOT EXISTS begun (path BLOB PRIMARY KEY, stamp BLOB) WITHOUT ROWID")
+    # What an export is about to send, and what each file was each time since its row (`unfinished.py`).
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS begun (path BLOB, stamp BLOB, PRIMARY KEY (path, stamp)) WITHOUT ROWID"
+    )
     # Files that imports have seen here since they read a manifest of the fact `present under`.
     database.execute("CREATE TABLE IF NOT EXISTS present (path BLOB PRIMARY KEY) WITHOUT ROWID")
     database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")
@@ -630,7 +632,7 @@ class Known:
 
     def begun_now(self) -> list[bytes]:
         """Those of this run's work."""
-        query = "SELECT path FROM begun WHERE path IN (SELECT path FROM work)"
+        query = "SELECT DISTINCT path FROM begun WHERE path IN (SELECT path FROM work)"
         return [path for (path,) in self.database.execute(query)]
 
     def end(self, paths: Iterable[bytes]) -> None:
