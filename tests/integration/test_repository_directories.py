@@ -18,11 +18,14 @@ from typing import Any
 import pytest
 
 from gridwright.beneath import make_private
-from gridwright.repository import placing
+from gridwright.repository import contents, export, importing, placing
 from gridwright.repository.importing import ImportOptions, import_objects
-from gridwright.repository.making import MadeDirectories
+from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.state_directory import VARIABLE
 from tests.integration.test_repository_known import Library, killed
+from tests.support.as_user import ALICE, exchange, open_to_all
+from tests.support.command import Command
 from tests.support.disks import unmount
 from tests.support.object_store import StoreServer, store_in_environment
 from tests.support.repositories import run
@@ -240,7 +243,15 @@ def test_no_interrupt_leaves_a_directory_that_others_cannot_enter(
 @contextmanager
 def _interrupted_at(number: int) -> Iterator[list[int]]:
     """Interrupt at a line of what makes directories, counted from the first; whether it was reached."""
-    making = {each.__code__ for each in (MadeDirectories._make, MadeDirectories._set_mark, make_private)}
+    making = {
+        each.__code__
+        for each in (
+            MadeDirectories._make,
+            MadeDirectories._make_as,
+            MadeDirectories._set_mark,
+            make_private,
+        )
+    }
     lines = itertools.count()
     reached: list[int] = []
 
@@ -342,3 +353,162 @@ def test_a_name_that_goes_leaves_the_other_one_alone(one: Library, other: Librar
     (other.place / "a").unlink()
     other.export(deletions=True)
     assert one.bring(deletions=True, dry_run=dry_run).all_notes == []
+
+
+def private(one: Library, *names: str) -> None:
+    """Private directories of alice, each with a secret, in one where everybody may write."""
+    for name in names:
+        (one.place / name).mkdir(parents=True, mode=0o700)
+        (one.place / name / "secret").write_text(name)
+        os.chown(one.place / name, ALICE, ALICE)
+    (one.place / "common").chmod(0o777)
+    assert one.export().problems == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("back", ["before contents", "as contents come"])
+def test_nothing_comes_into_a_directory_that_did_not_get_its_owner(
+    one: Library, other: Library, monkeypatch: pytest.MonkeyPatch, back: str
+) -> None:
+    """Who may rename it takes it away while directories get their attributes, and brings it back."""
+    private(one, "common/a", "common/b")
+    there, away = other.place / "common/b", other.place / "common/x"
+    dress = importing._Import._dress_directories
+
+    def dresses(made: Any) -> None:
+        there.rename(away)
+        dress(made)
+        if back == "before contents":
+            away.rename(there)
+
+    def fetches(self: Any, *arguments: Any) -> Any:
+        with suppress(OSError):
+            away.rename(there)
+        return fetch(self, *arguments)
+
+    fetch = contents._Contents._fetch
+    with monkeypatch.context() as patched:
+        patched.setattr(importing._Import, "_dress_directories", dresses)
+        patched.setattr(contents._Contents, "_fetch", fetches)
+        told = names_of(other.bring())
+    assert "common/b/secret" in told
+    assert (other.place / "common/a/secret").read_text() == "common/a"
+    assert not (there / "secret").exists()
+    assert other.bring().problems == []
+    assert (there.stat().st_uid, stat.S_IMODE(there.stat().st_mode)) == (ALICE, 0o700)
+    assert (there / "secret").read_text() == "common/b"
+
+
+@pytest.mark.root
+def test_nothing_private_comes_into_a_public_directory_of_the_same_user(one: Library, other: Library) -> None:
+    """Somebody who may rename both has exchanged them."""
+    private(one, "common/a", "common/b")
+    (one.place / "common/a").chmod(0o755)
+    assert one.export().problems == other.bring().problems == []
+    (one.place / "common/b/new").write_text("secret, too")
+    assert one.export().problems == []
+    a, b = other.place / "common/a", other.place / "common/b"
+    exchange(os.fsencode(a), os.fsencode(b))
+    told = dict(other.bring().problems)
+    assert list(told) == ["common/b/new"]
+    assert "another directory, of mode 0755, is in the place of one of 0700" in told["common/b/new"]
+    exchange(os.fsencode(a), os.fsencode(b))
+    assert other.bring().problems == []
+    assert (b / "new").read_text() == "secret, too"
+
+
+KILLED = """
+import os, signal
+from gridwright.repository.contents import _Contents
+_Contents._fetch = lambda self, row, *_: row.path < b"d" and os.kill(os.getpid(), signal.SIGKILL)
+from gridwright.cli.start import run
+run()
+"""
+"""As the first content is to come into them, after all directories got their modes."""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_user_brings_back_what_lies_in_his_directories_that_nobody_may_write_to(
+    one: Library,
+    other: Library,
+    url: str,
+    tmp_path: Path,
+    gridwright: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    is_killed: bool,
+) -> None:
+    open_to_all(tmp_path)
+    (tmp_path / "state").mkdir()
+    os.chown(tmp_path / "state", ALICE, ALICE)
+    for place in ("closed", "closed/within"):
+        (one.place / place).mkdir()
+        (one.place / place / "file").write_text(place)
+        (one.place / place / "empty").touch()
+        (one.place / place / "link").symlink_to("file")
+    os.link(one.place / "closed/file", one.place / "name")
+    for place in ("closed/within", "closed"):
+        (one.place / place).chmod(0o555)
+    subprocess.run(["chown", "-hR", f"{ALICE}:{ALICE}", one.place, other.place], check=True)
+    assert one.export().problems == []
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "state"))
+    flags = ("repo", "import", "--contents", "--bucket", url, "--directory", other.place)
+    user = ("setpriv", f"--reuid={ALICE}", f"--regid={ALICE}", "--clear-groups")
+    if is_killed:
+        words = [*user, sys.executable, "-c", KILLED, *map(str, flags)]
+        assert subprocess.run(words, check=False, timeout=60).returncode == -signal.SIGKILL
+        assert stat.S_IMODE((other.place / "closed").stat().st_mode) == 0o755
+    assert gridwright(*flags, prefix=user).status == 0
+    for place in ("closed", "closed/within"):
+        assert (other.place / place / "file").read_text() == place
+        assert stat.S_IMODE((other.place / place).stat().st_mode) == 0o555
+    (one.place / "closed/new").write_text("new")
+    monkeypatch.delenv(VARIABLE)
+    assert one.export().problems == []
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "state"))
+    assert gridwright(*flags, prefix=user).status == 0
+    assert (other.place / "closed/new").read_text() == "new"
+    assert stat.S_IMODE((other.place / "closed").stat().st_mode) == 0o555
+
+
+@pytest.mark.root
+def test_a_pipe_that_comes_in_the_place_of_a_file_stops_no_export(
+    one: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (one.place / name).write_text(name)
+    opens = export.open_for_sending
+
+    def exchanges(opened: Any, path: bytes, key: str) -> Any:
+        if path == b"b":
+            (one.place / "b").unlink()
+            os.mkfifo(one.place / "b")
+        return opens(opened, path, key)
+
+    monkeypatch.setattr(export, "open_for_sending", exchanges)
+    report = one.export()
+    assert names_of(report) in (["b"], [])
+    assert {"a", "c"} <= one.objects()
+
+
+@pytest.mark.root
+def test_a_directory_of_a_user_is_replaced_by_none_where_no_rename_holds_that(
+    one: Library, other: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on FUSE and NFS: he makes it between the steps of an import that makes the same one."""
+    private(one, "common/a")
+    monkeypatch.setattr(placing, "_NO_REPLACE", 1 << 30)
+    set_mark = MadeDirectories._set_mark
+
+    def sets(self: MadeDirectories, made: int, path: bytes) -> None:
+        if path == b"common/a" and not users:
+            place = other.place / "common/a"
+            place.mkdir(mode=0o700)
+            os.chown(place, ALICE, ALICE)
+            users.append(place.stat().st_ino)
+        set_mark(self, made, path)
+
+    users: list[int] = []
+    monkeypatch.setattr(MadeDirectories, "_set_mark", sets)
+    other.bring()
+    assert [(other.place / "common/a").stat().st_ino] == users

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import re
 import resource
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -26,6 +28,8 @@ _OTHERS_OPEN = 200
 """Descriptors of connections, directories and databases."""
 _MOST_OPEN = 1024
 """As many as select(2) tells apart: no limit is raised beyond it."""
+_OWN = PART + secrets.token_hex(8).encode()
+_NUMBERS = itertools.count()
 _OWN_PART = re.compile(re.escape(PART) + rb"[0-9a-f]{16}-[0-9a-f]+")
 
 
@@ -102,13 +106,16 @@ class StepJournal:
         self._descriptor = descriptor
         self._is_begun = False
 
-    def begin(self, directory: int, status: os.stat_result) -> bool:
-        """Note a step; False within another one, which may be in the trash. Raises OSError."""
+    def begin(self, directory: int, status: os.stat_result, making: bytes) -> bool:
+        """Note a step, which may make a directory; False within another one, which may be in the trash.
+
+        Raises OSError.
+        """
         if self._is_begun:
             return False
         values = status.st_dev, status.st_ino, status.st_atime_ns, status.st_mtime_ns, time.time_ns()
         path = path_of(directory)
-        os.pwrite(self._descriptor, b"%d %d %d %d %d %s\0" % (*values, path), 0)
+        os.pwrite(self._descriptor, b"%d %d %d %d %d %s\0%s\0" % (*values, path, making), 0)
         self._is_begun = True
         return True
 
@@ -117,22 +124,23 @@ class StepJournal:
         self._is_begun = False
         os.pwrite(self._descriptor, b"\0", 0)
 
-    def left(self) -> tuple[list[int], bytes] | None:
-        """The step in which a command was killed: device, inode, times and moment in ns, and the path."""
-        *values, path = os.pread(self._descriptor, 1 << 16, 0).partition(b"\0")[0].split(b" ", 5) or [b""]
-        return (list(map(int, values)), path) if len(values) == 5 else None
+    def left(self) -> tuple[list[int], bytes, bytes] | None:
+        """The step in which a command was killed: device, inode, times and moment in ns; path and name."""
+        noted, making, *_ = *os.pread(self._descriptor, 1 << 16, 0).split(b"\0"), b"", b""
+        *values, path = noted.split(b" ", 5)
+        return (list(map(int, values)), path, making) if len(values) == 5 else None
 
 
 @contextmanager
-def same_times(directory: int) -> Iterator[None]:
+def same_times(directory: int, making: bytes = b"") -> Iterator[None]:
     """Give an open directory its times back: what Gridwright itself does in it is no change anybody made.
 
     Around one step each, as what somebody else does meanwhile is not told apart. That of another user keeps
-    the new ones: only its owner may set times (utimensat(2)).
+    the new ones: only its owner may set times (utimensat(2)). `making` names a directory that is made.
     """
     status, journal, is_noted = os.fstat(directory), StepJournal.under_way, False
     with suppress(OSError):  # A full disk keeps none.
-        is_noted = journal is not None and journal.begin(directory, status)
+        is_noted = journal is not None and journal.begin(directory, status, making)
     try:
         yield
     finally:
@@ -159,6 +167,11 @@ def relative_directory(directory: Path, mount: Path) -> bytes:
 def is_part(name: bytes) -> bool:
     """Whether a name is that of a file that is not whole yet, or was left by a killed command."""
     return name.startswith(PART)
+
+
+def part_name() -> bytes:
+    """A name for a file that is not whole yet, which nothing else has."""
+    return b"%s-%x" % (_OWN, next(_NUMBERS))
 
 
 def is_own_part(name: bytes) -> bool:

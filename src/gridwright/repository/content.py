@@ -121,6 +121,9 @@ def open_for_reading(path: bytes, directory: int) -> int:
         descriptor = os.open(path, flags | os.O_NOATIME, dir_fd=directory)
     except PermissionError:
         descriptor = os.open(path, flags, dir_fd=directory)
+    except BlockingIOError:
+        held = "another program holds a lease on it, as servers of Samba and NFS do: run the command again"
+        raise OSError(errno.EBUSY, held, os.fsdecode(path)) from None
     try:
         if not stat.S_ISREG(status_within(directory, descriptor, path).st_mode):
             raise FileNotFoundError(errno.ENOENT, "it is no file any more", os.fsdecode(path))

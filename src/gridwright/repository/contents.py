@@ -18,14 +18,14 @@ from typing import Any
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.refusals import reason_of
 from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
-from gridwright.repository.below import same_times, sync_beside_others
+from gridwright.repository.below import part_name, same_times, sync_beside_others
 from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
 from gridwright.repository.content import crc64_of
 from gridwright.repository.export import Progress
 from gridwright.repository.extended import NOT_NAMELESS
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
-from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, open_new, part_name
+from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, open_new
 from gridwright.repository.placing import is_untouched, name_new, place_new
 from gridwright.repository.planned import PlannedStore
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
@@ -99,7 +99,7 @@ class _Contents:
         self._options = options
         self._report = report
         self._progress = progress
-        self._make = Maker.of(opened, report, options.prefer)
+        self._make = Maker.of(opened, report, options.prefer, are_given=True)
         self._arrived: Arrived = queue.SimpleQueue()
         self._under_way: set[bytes] = set()
         self._begun: dict[bytes, Fetching] = {}

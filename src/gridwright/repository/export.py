@@ -46,7 +46,7 @@ from gridwright.repository.keys import LEASE, KeyRefusal
 from gridwright.repository.known_file import KnownFile, sent_stamp
 from gridwright.repository.lease import Lease, plan_lease
 from gridwright.repository.listed import BOTH_CHANGED, is_listing_due, list_bucket
-from gridwright.repository.making import MadeDirectories
+from gridwright.repository.made_directories import MadeDirectories
 from gridwright.repository.manifest_sync import learn
 from gridwright.repository.object_format import PERMISSIONS, attributes_of, metadata_of
 from gridwright.repository.planned import PlannedStore

@@ -75,7 +75,7 @@ from gridwright.repository.scan import Action, action_for
 from gridwright.repository.sending import attributes_of_status
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
-from gridwright.repository.unfinished import end_step, finishing, take_sent
+from gridwright.repository.unfinished import close_again, end_step, finishing, take_sent
 
 HERE = "inode <> 0 AND key IS NOT NULL AND path <> x''"
 """Rows of what has objects, without the repository's own directory."""
@@ -339,6 +339,7 @@ class _Import:
         if self._opened.is_guarded:
             self._make_hard_links()
         self._make.placer.settle()
+        close_again(self._opened)
         self._dress_directories()
         self._make.dress_without_objects()
 
@@ -380,7 +381,7 @@ class _Import:
 
     def _consider_attributes(self, listed: ListedObject, status: os.stat_result, row: KnownFile) -> None:
         """Give a file of the same content what its object was given, by the manifest, else by a HEAD."""
-        if _has_nothing_new(listed, row):
+        if listed.has_nothing_new(row):
             # Whatever became of the file.
             self._note_present(listed, status, row)
             return
@@ -408,7 +409,7 @@ class _Import:
         self, listed: ListedObject, row: KnownFile | None, status: os.stat_result | None
     ) -> None:
         is_made = status is not None and self._make.is_made(listed.path, status)
-        if status is None or row is None or is_made or not _has_nothing_new(listed, row):
+        if status is None or row is None or is_made or not listed.has_nothing_new(row):
             # What comes into it may make it before its own attributes are known.
             self._obtain(listed, row if status is None or is_made else None, is_new=status is None)
 
@@ -792,9 +793,3 @@ class _Import:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             error = OSError(error.errno, "a symbolic link or a file is where a directory should be")
         self._report.refused(path, "made", error)
-
-
-def _has_nothing_new(listed: ListedObject, row: KnownFile) -> bool:
-    """Whether an object is the known one, by its date and by the manifest."""
-    is_known = row.is_of(listed.entry.etag, listed.entry.last_modified_ns)
-    return is_known and not (listed.is_in_manifest and row.was_given_others(listed.told))

@@ -30,6 +30,7 @@ from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
     KnownFile,
+    is_path_below,
     is_stamped,
     signed_inode,
     why_malformed,
@@ -85,6 +86,8 @@ def prepare(database: sqlite3.Connection) -> None:
     database.execute(
         "CREATE TABLE IF NOT EXISTS begun (path BLOB, stamp BLOB, PRIMARY KEY (path, stamp)) WITHOUT ROWID"
     )
+    # Directories that an import may write to while it runs, with their modes (`unfinished.py`).
+    database.execute("CREATE TABLE IF NOT EXISTS opened (path BLOB PRIMARY KEY, mode INTEGER) WITHOUT ROWID")
     # Files that imports have seen here since they read a manifest of the fact `present under`.
     database.execute("CREATE TABLE IF NOT EXISTS present (path BLOB PRIMARY KEY) WITHOUT ROWID")
     database.execute("CREATE TEMP TABLE published (path BLOB PRIMARY KEY) WITHOUT ROWID")
@@ -118,7 +121,8 @@ def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict
 def empty(database: sqlite3.Connection) -> None:
     """Forget all that stays. Raises sqlite3.Error."""
     changes = (each.partition(" ")[0] for each in CHANGE_TABLES)
-    for table in ("files", "facts", "newer", "dropped", "lost", "forgotten", "begun", "present", *changes):
+    stays = ("files", "facts", "newer", "dropped", "lost", "forgotten", "begun", "opened", "present")
+    for table in (*stays, *changes):
         database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
 
 
@@ -639,6 +643,19 @@ class Known:
         """Note that nothing of these is under way."""
         with self.transaction():
             self.database.executemany("DELETE FROM begun WHERE path = ?", ((path,) for path in paths))
+
+    def note_opened(self, path: bytes, mode: int) -> None:
+        """Note on disk that a directory is opened for an import, and its mode before."""
+        self.database.execute("INSERT OR IGNORE INTO opened VALUES (?, ?)", (path, mode))
+
+    def opened_up(self) -> list[tuple[bytes, int]]:
+        """Directories that are open so, and their modes; rows of an unfit state are none."""
+        found = self.database.execute("SELECT path, mode FROM opened").fetchall()
+        return [(path, mode) for path, mode in found if is_path_below(path) and mode in range(0o10000)]
+
+    def forget_opened(self, path: bytes) -> None:
+        """Note that one is as it was."""
+        self.database.execute("DELETE FROM opened WHERE path = ?", (path,))
 
     def count_work(self) -> dict[str, tuple[int, int]]:
         """How much is to be done, and its bytes, by action."""

@@ -81,6 +81,11 @@ class ListedObject:
         """Whether the manifest says it of this very object."""
         return self.told is not None and self.told.is_of(self.entry.etag, self.entry.last_modified_ns)
 
+    def has_nothing_new(self, row: KnownFile) -> bool:
+        """Whether an object is the one that a row knows, by its date and by the manifest."""
+        is_known = row.is_of(self.entry.etag, self.entry.last_modified_ns)
+        return is_known and not (self.is_in_manifest and row.was_given_others(self.told))
+
 
 def why_left(known: Known, listed: ListedObject) -> str | None:
     """Why an object stays in the bucket alone, whatever is here; None for one that can be a name here."""

@@ -1,24 +1,20 @@
 """Makes files, directories and links of what is said of their objects: whole first, then named.
 
 Nothing is made through a symbolic link, and a name appears with its size, owner, mode and times at once.
-
-Directories that an import makes, and those that it finds: whose they are, whatever users exchange.
 """
 
 from __future__ import annotations
 
 import errno
-import itertools
 import os
-import secrets
 import stat
 from contextlib import suppress
 from dataclasses import replace
 
-from gridwright.beneath import change_owner, change_times, change_xattr, make_private, pinned
+from gridwright.beneath import change_owner, change_times, pinned
 from gridwright.refusals import reason_of
 from gridwright.repository.arriving import BeforeName, dig_holes
-from gridwright.repository.below import PART, is_there, remove_part, same_times, steps
+from gridwright.repository.below import part_name, remove_part, same_times
 from gridwright.repository.comparing import FileSide, file_side, xattrs_of
 from gridwright.repository.content import crc64_of, is_same_moment, open_for_reading
 from gridwright.repository.extended import (
@@ -30,167 +26,14 @@ from gridwright.repository.extended import (
 )
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns, is_stored_as
 from gridwright.repository.file_locks import give_lease_back, has_lease, take_lease
-from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
+from gridwright.repository.made_directories import MadeDirectories, is_wider
 from gridwright.repository.object_format import portable_mode
 from gridwright.repository.placing import Placer, hold_writers, is_as, place_new
 from gridwright.repository.references import write_state
 from gridwright.repository.reserved import open_reserved
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.trusted import user_name
-
-_MADE_MODE = 0o755
-
-
-class MadeDirectories:
-    """Makes directories, and knows them again by a mark that another user cannot give."""
-
-    def __init__(self, opened: OpenRepository) -> None:
-        self._opened = opened
-        self._is_root = os.geteuid() == 0
-        self._mark = f"{'trusted' if self._is_root else 'user'}.gridwright.made"
-        """What a directory has that an import has made, and not given its attributes yet: path and mtime."""
-        self._unmarked: dict[bytes, tuple[int, int, int]] = {}
-        """Those of file systems without such attributes, by path: mtime, device and inode."""
-        self._met: tuple[bytes, int, int] | None = None
-        """The last directory that was looked at: path, device, inode."""
-        self.without_objects: set[bytes] = set()
-        """Those that root has made, and of which no object tells whose they are."""
-
-    def parent(self, path: bytes) -> tuple[int, bytes]:
-        """The open directory that a path lies in, and its name there; directories that are missing are made.
-
-        Raises OSError: ESTALE where another directory than was made or meant is on the way.
-        """
-        below = self._opened.below
-        head = path.rpartition(b"/")[0]
-        try:
-            directory, name = below.parent(path)
-        except FileNotFoundError:
-            if self._opened.known.looks:
-                return self._looked_at(head), path.rpartition(b"/")[2]
-            self._make_directories(head)
-            directory, name = below.parent(path)
-        if self._is_root and head and (head, *_identity(directory)) != self._met:
-            # From above, so that each stays open for the next, and nobody exchanges what was looked at.
-            for each in steps(head):
-                self._look_at(each)
-            directory, name = below.parent(path)
-            self._met = (head, *_identity(directory))
-        return directory, name
-
-    def _looked_at(self, path: bytes) -> int:
-        """The innermost directory that is there of those that a dry run would make."""
-        found = self._opened.below.root
-        for each in steps(path):
-            if self._opened.below.status(each) is None:
-                break
-            if self._is_root:
-                self._look_at(each)
-            found = self._opened.below.parent(each + b"/.")[0]
-        return found
-
-    def _make_directories(self, path: bytes) -> None:
-        for at in steps(path):
-            directory, name = self._opened.below.parent(at)
-            try:
-                if is_there(directory, name):
-                    raise FileExistsError
-                self._make(directory, name, at)
-            except FileExistsError:
-                if self._is_root:
-                    self._look_at(at)
-                continue
-            self._keep_without_object(at)
-
-    def _make(self, directory: int, name: bytes, path: bytes) -> None:
-        """Make a directory under another name first, so that no interrupted import leaves one half made."""
-        part = part_name()
-        with same_times(directory):
-            try:
-                made = make_private(directory, part)
-                try:
-                    self._set_mark(made, path)
-                finally:
-                    os.close(made)
-                place_new(directory, part, name)
-            except BaseException:
-                with suppress(FileNotFoundError):
-                    os.rmdir(part, dir_fd=directory)
-                raise
-
-    def _set_mark(self, made: int, path: bytes) -> None:
-        """Mark a new directory, then let others enter: what they exchange it with has another mark."""
-        drop_inherited_acl(made)
-        status = os.fstat(made)
-        try:
-            change_xattr(made, self._mark, b"%s\0%d" % (path, status.st_mtime_ns))
-        except OSError:
-            self._unmarked[path] = status.st_mtime_ns, *_identity(made)
-        os.fchmod(made, _MADE_MODE | status.st_mode & stat.S_ISGID)
-
-    def _keep_without_object(self, path: bytes) -> None:
-        known = self._opened.known
-        if not self._is_root or known.looks or not known.is_listed:
-            return
-        with suppress(KeyRefusal):
-            listed = known.listed(self._opened.keys.key_of(path, is_directory=True))
-            if listed is None or listed[0]:
-                self.without_objects.add(path)
-
-    @staticmethod
-    def may_be_made(status: os.stat_result) -> bool:
-        """Whether a directory has the owner and the mode of those that an import makes."""
-        return status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~stat.S_ISGID == _MADE_MODE
-
-    def is_made(self, descriptor: int, path: bytes, status: os.stat_result) -> bool:
-        """Whether an open directory is as an import has made it for this path; `made_ns` raises OSError."""
-        return self.made_ns(descriptor, path, status) is not None
-
-    def made_ns(self, descriptor: int, path: bytes, status: os.stat_result) -> int | None:
-        """The mtime that an open directory got as an import made it for this path; None for any other.
-
-        Raises OSError: ESTALE where it was made for another path.
-        """
-        if not self.may_be_made(status):
-            return None
-        try:
-            made_for, _, moment = os.getxattr(descriptor, self._mark).partition(b"\0")
-        except OSError:
-            made_ns, *identity = self._unmarked.get(path, (0, 0, 0))
-            return made_ns if tuple(identity) == _identity(descriptor) else None
-        if made_for != path:
-            raise OSError(errno.ESTALE, "another directory is in its place, which was left as it is")
-        return int(moment) if moment.isdigit() else 0
-
-    def _look_at(self, path: bytes) -> None:
-        """Raise OSError where another user's directory may have come in the place of one, by an exchange."""
-        directory, _ = self._opened.below.parent(path + b"/.")
-        status = os.fstat(directory)
-        trusted = {0, os.geteuid()}
-        if self.is_made(directory, path, status):
-            self._keep_without_object(path)
-            return
-        if status.st_uid in trusted:
-            return
-        row = self._opened.known.get(path) or self._opened.known.manifest_row_of(path)
-        if row is None or row.uid == status.st_uid or self._opened.below.writers(path) <= trusted:
-            return
-        raise OSError(
-            errno.ESTALE,
-            f"a directory of user {status.st_uid} is in the place of one of user {row.uid}; it was left",
-        )
-
-    def settle(self, descriptor: int) -> None:
-        """Take the mark away: the directory has its attributes."""
-        with suppress(OSError):
-            change_xattr(descriptor, self._mark, None)
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino
-
 
 _OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -211,23 +54,38 @@ class Maker:
     """Makes what rows say, below one repository's directory."""
 
     def __init__(
-        self, opened: OpenRepository, report: RepositoryReport, *, takes_objects: bool = False
+        self,
+        opened: OpenRepository,
+        report: RepositoryReport,
+        *,
+        takes_objects: bool = False,
+        are_given: bool = False,
     ) -> None:
-        """With `takes_objects`, files that were changed here go to the trash for what the bucket has."""
+        """With `takes_objects`, files that were changed here go to the trash for what the bucket has.
+
+        `are_given` is that of `MadeDirectories`.
+        """
         self._opened = opened
         self._report = report
         self._takes_objects = takes_objects
         self.placer = Placer(opened.below.root, report)
         self._is_root = os.geteuid() == 0
-        self._directories = MadeDirectories(opened)
+        self._directories = MadeDirectories(opened, are_given=are_given)
         self._dressed = set[bytes]()
         """Files that a dry run would have given attributes."""
 
     @classmethod
-    def of(cls, opened: OpenRepository, report: RepositoryReport, prefer: Prefer | None) -> Maker:
+    def of(
+        cls,
+        opened: OpenRepository,
+        report: RepositoryReport,
+        prefer: Prefer | None,
+        *,
+        are_given: bool = False,
+    ) -> Maker:
         """The maker of an import, or that of a dry run."""
         kind = PlannedMaker if report.is_dry_run else Maker
-        return kind(opened, report, takes_objects=prefer == "objects")
+        return kind(opened, report, takes_objects=prefer == "objects", are_given=are_given)
 
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """As `MadeDirectories.parent`."""
@@ -729,22 +587,8 @@ def _refuse_names(count: int) -> None:
         raise OSError(errno.EMLINK, f"{_OTHER_ATTRIBUTES}, and it has another name")
 
 
-_OWN = PART + secrets.token_hex(8).encode()
-_NUMBERS = itertools.count()
-
-
 def _rights(row: KnownFile) -> tuple[int, int, int]:
     return row.uid, row.gid, row.mode
-
-
-def is_wider(here: int, wanted: int) -> bool:
-    """Whether somebody may do more with permissions than with those that are here."""
-    return bool(wanted & ~here & ~stat.S_ISVTX or here & ~wanted & stat.S_ISVTX)
-
-
-def part_name() -> bytes:
-    """A name for a file that is not whole yet, which nothing else has."""
-    return b"%s-%x" % (_OWN, next(_NUMBERS))
 
 
 def note_here(opened: OpenRepository, row: KnownFile, status: os.stat_result) -> None:

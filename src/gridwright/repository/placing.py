@@ -25,7 +25,7 @@ from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
-from gridwright.repository.below import c_library, held_at_most, is_there, same_times
+from gridwright.repository.below import c_library, held_at_most, same_times
 from gridwright.repository.file_locks import has_lease, take_lease
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.trash import TRASHES, Trash
@@ -302,14 +302,7 @@ def place_new(
     number = ctypes.get_errno()
     if number not in _UNKNOWN:
         raise OSError(number, os.strerror(number))
-    # NFS and some others have no such rename.
-    if stat.S_ISDIR(os.stat(part, dir_fd=source, follow_symlinks=False).st_mode):
-        # A directory has one name alone: what it may come over is one that is empty, and just made.
-        if is_there(directory, name):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        os.rename(part, name, src_dir_fd=source, dst_dir_fd=directory)
-        return
-    # Of two names the second is never made over another file.
+    # NFS and some others have no such rename; of two names the second is never made over another file.
     os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
     if descriptor is not None:
         with suppress(OSError):
@@ -329,6 +322,21 @@ def _reopen(descriptor: int, directory: int, name: bytes) -> None:
             os.dup2(again, descriptor, inheritable=False)
     finally:
         os.close(again)
+
+
+def place_directory(directory: int, part: bytes, name: bytes) -> bool:
+    """Give a directory a name that nothing has; False where no rename says that of a name.
+
+    Raises OSError: FileExistsError where something has it.
+    """
+    try:
+        if c_library().renameat2(directory, part, directory, name, _NO_REPLACE) == 0:
+            return True
+    finally:
+        number = ctypes.get_errno()
+    if number not in _UNKNOWN:
+        raise OSError(number, os.strerror(number))
+    return False
 
 
 def name_new(directory: int, descriptor: int, name: bytes) -> None:

@@ -128,6 +128,8 @@ def open_for_sending(opened: OpenRepository, path: bytes, key: str) -> Sending:
         return Sending(path, key, status, None, SmallContent(b""), found, clock.recorded_ctime(status))
     directory, name = opened.below.parent(path)
     status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise FileNotFoundError(errno.ENOENT, "something else has come in its place", os.fsdecode(path))
     if not stat.S_ISREG(status.st_mode):
         ctime_ns = clock.recorded_ctime(status)
         body = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else b""

@@ -30,6 +30,7 @@ from gridwright.trusted import open_file
 
 _FACT = "unfinished"
 _AT_ONCE = 128
+_WRITE = stat.S_IWUSR | stat.S_IXUSR
 _STEP_NS = 2 * 10**9
 """How long a step takes, and how far clocks of a shared file system may differ."""
 
@@ -47,6 +48,7 @@ def finishing(opened: OpenRepository) -> Iterator[None]:
             yield
         finally:
             StepJournal.under_way = None
+            close_again(opened)
     opened.known.set_fact(_FACT, "0")
 
 
@@ -64,18 +66,52 @@ def end_step(opened: OpenRepository) -> None:
     """Give the directory its times back in which an import was killed, if nobody changed it since."""
     if opened.known.looks or opened.known.fact(_FACT) != "1":
         return
+    close_again(opened)
     with _opened_journal(opened) as journal, suppress(OSError):
         if (left := journal.left()) is None:
             return
-        (device, inode, *times, moment_ns), path = left
+        (device, inode, *times, moment_ns), path, making = left
         root, directory = path_of(opened.below.root), opened.below.root
         if path.startswith(root + b"/"):
             directory = opened.below.parent(path[len(root) + 1 :] + b"/.")[0]
         status = os.fstat(directory)
         is_same = (status.st_dev, status.st_ino) == (device, inode)
+        if is_same and making:
+            remove_half_made(directory, making)
         if is_same and status.st_mtime_ns < moment_ns + _STEP_NS:
             os.utime(directory, ns=(times[0], times[1]))
         journal.end()
+
+
+def open_up(opened: OpenRepository, path: bytes, directory: int) -> None:
+    """Let this user write to an open directory of his own, until `close_again`. Raises OSError.
+
+    On disk it is known before: a killed import leaves none so for the next export.
+    """
+    status = os.fstat(directory)
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid == os.geteuid() and mode & _WRITE != _WRITE and not opened.known.looks:
+        opened.known.note_opened(path, mode)
+        os.fchmod(directory, mode | _WRITE)
+
+
+def close_again(opened: OpenRepository) -> None:
+    """Give directories the modes back that they had before `open_up`, unless they have others by now."""
+    for path, mode in opened.known.opened_up():
+        with suppress(OSError):
+            directory = opened.below.parent(path + b"/.")[0]
+            status = os.fstat(directory)
+            if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == mode | _WRITE:
+                os.fchmod(directory, mode)
+        opened.known.forget_opened(path)
+
+
+def remove_half_made(directory: int, name: bytes) -> None:
+    """Remove a directory that an import was about to make, if it is empty, and private to this user."""
+    with suppress(OSError):
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~stat.S_ISGID == stat.S_IRWXU:
+            os.rmdir(name, dir_fd=directory)
 
 
 def sweep(below: Beneath) -> None:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
 from gridwright.repository.chosen_paths import name_unknown
@@ -61,16 +62,24 @@ def plan_verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> Reposito
         else:
             report.add("compared", row.size, row.mode)
         opened.store.requests.add("head")
-        if row.attributes.is_link:
+        if row.attributes.is_link and _is_link_here(opened, row.path):
             opened.store.requests.add("get")
     scan(opened, paths, report)
     for _, size, _ in _unsent(opened, report):
         report.add("asked for, never exported", size)
         opened.store.requests.add("head")
+    opened.store.requests.add("list")
     report.requests = dict(opened.store.requests.by_kind)
     most = format_bytes(report.count("compared").bytes)
     report.notes.append(f"files are read; so are objects whose checksums do not tell, {most} at most")
     return report
+
+
+def _is_link_here(opened: OpenRepository, path: bytes) -> bool:
+    with suppress(OSError):
+        status = opened.below.status(path)
+        return status is not None and stat.S_ISLNK(status.st_mode)
+    return False
 
 
 def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryReport:
@@ -81,6 +90,8 @@ def verify(opened: OpenRepository, paths: Sequence[bytes] = ()) -> RepositoryRep
     report = opened.report("verify")
     begun = time.time()
     learn(opened, report)
+    # A HEAD says the same of a bucket that is not there as of an object: a listing tells them apart.
+    next(iter(opened.store.list(opened.keys.start, 1)), None)
     rows = (row for row in opened.known.rows("key IS NOT NULL") if is_chosen(row.path, paths))
     for row, asked in _ahead((row, opened.store.head(row.key or "")) for row in rows):
         _compare(opened, row, asked, report)

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gridwright.beneath import PrivateDirectory, pinned
+from gridwright.repository.below import part_name
 from gridwright.repository.content import CHUNK, Torn, is_same_moment, open_for_reading, settled
 from gridwright.repository.extended import read_xattrs
-from gridwright.repository.making import part_name
 from gridwright.repository.migration.attributes import (
     PRIVILEGES,
     are_privileges_void,

@@ -25,11 +25,10 @@ from functools import partial
 from gridwright.beneath import Beneath, change_mode, change_owner, make_private, pinned
 from gridwright.errors import environment_error
 from gridwright.refusals import reason_of
-from gridwright.repository.below import is_part, kind_of
+from gridwright.repository.below import is_part, kind_of, part_name
 from gridwright.repository.content import Torn
 from gridwright.repository.deletions import Deletions
 from gridwright.repository.keys import shown
-from gridwright.repository.making import part_name
 from gridwright.repository.migration.attributes import why_not
 from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
 from gridwright.repository.migration.journal import (

@@ -67,10 +67,13 @@ _CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
 _MESSAGE = re.compile(rb"<Message>([^<]{1,300})</Message>")
 
 
-def fault_of(status: int, code: str) -> StoreFault:
+def fault_of(status: int, code: str, operation: str) -> StoreFault:
     """The fault of a response, by its HTTP status and the code of its body, which may be empty."""
     if code in _BY_CODE:
         return _BY_CODE[code]
+    if status == 404 and operation == "ListObjectsV2":
+        # No object was asked for, and a store says with a code that it has no such bucket.
+        return StoreFault.UNSUPPORTED
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     return StoreFault.UNREACHABLE if status >= 500 else StoreFault.REFUSED
@@ -98,7 +101,13 @@ def botocore_faults(url: str) -> Iterator[None]:
         if status == 400 and not said and error.operation_name.startswith("Head"):
             # No body says why; S3 answers so where a token has expired.
             remedy = _EXPIRED_PERHAPS
-        raise StoreError(fault_of(status, code), url, said, error.operation_name, status, remedy) from error
+        raise StoreError(
+            fault_of(status, code, error.operation_name), url, said, error.operation_name, status, remedy
+        ) from error
+    except RecursionError:
+        # botocore asks the address again that sends it elsewhere, for the region of the bucket.
+        said = "it sends every request to another address: name that one as the endpoint"
+        raise StoreError(StoreFault.UNSUPPORTED, url, said) from None
     except ResponseParserError as error:
         raise StoreError(StoreFault.UNSUPPORTED, url, f"its answer cannot be read ({error})") from error
     except BotoCoreError as error:
@@ -131,4 +140,4 @@ def refusal(status: int, body: bytes, url: str, operation: str) -> StoreError:
     """The StoreError of an answer over HTTP that is no success."""
     code = found[1].decode() if (found := _CODE.search(body)) else ""
     said = found[1].decode("utf-8", "replace") if (found := _MESSAGE.search(body)) else code
-    return StoreError(fault_of(status, code), url, said, operation, status, _REMEDIES.get(code))
+    return StoreError(fault_of(status, code, operation), url, said, operation, status, _REMEDIES.get(code))
