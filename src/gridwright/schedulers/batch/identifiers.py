@@ -7,11 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
-from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.record import BatchRecord, BatchSubmission
-from gridwright.schedulers.dependency import DependencyType, parse_dependency
+from gridwright.schedulers.batch.record import Submission, SubmissionRecord
+from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
 from gridwright.schedulers.job import JobRequest, JobState
 
+BY_TOKEN = "@"  # noqa: S105 - a mark, no password
+"""What a dependency begins with on a job of the same call, which has no identifier yet: its token follows."""
 _IDENTIFIER = re.compile(r"([0-9]+(?:-[0-9]+)?)(?:_([0-9]+))?")
 
 
@@ -23,33 +24,37 @@ def split_identifier(text: str) -> tuple[str, int | None] | None:
     return match[1], None if match[2] is None else int(match[2])
 
 
-def elements_named(record: BatchRecord, identifiers: Collection[str]) -> list[tuple[BatchSubmission, int]]:
-    """The jobs of identifiers, in order. Raises GridwrightError (INPUT) with every unknown one."""
-    found: list[tuple[BatchSubmission, int]] = []
+def elements_named(
+    record: SubmissionRecord, identifiers: Collection[str], others: str
+) -> list[tuple[Submission, int]]:
+    """The jobs of identifiers, in order, each once; `others`: see `unknown_job`.
+
+    Raises GridwrightError (INPUT) with every unknown one.
+    """
+    found: list[tuple[Submission, int]] = []
     problems: list[Problem] = []
     for identifier in identifiers:
-        parts = split_identifier(identifier)
-        submission = record.by_identifier(parts[0]) if parts else None
-        if parts is None or submission is None:
-            problems.append(unknown_job(record, identifier))
-        elif parts[1] is None:
-            found += [(submission, index) for index in submission.elements]
-        elif parts[1] in submission.elements:
-            found.append((submission, parts[1]))
+        submission, element = look_up(record, identifier)
+        if submission is None:
+            problems.append(unknown_job(record, identifier, others))
+        elif element is None:
+            found += [(submission, each) for each in submission.elements]
+        elif element in submission.elements:
+            found.append((submission, element))
         else:
-            what = f"job {parts[0]} has no element {parts[1]}"
-            problems.append(Problem(what=what, remedy=f"see gridwright jobs {parts[0]}"))
+            what = f"job {submission.identifier} has no element {element}"
+            problems.append(Problem(what=what, remedy=f"see gridwright jobs {submission.identifier}"))
     if problems:
         raise GridwrightError(*problems, status=ExitStatus.INPUT)
     unique = {(submission.token, index): (submission, index) for submission, index in found}
     return list(unique.values())
 
 
-def unknown_job(record: BatchRecord, identifier: str) -> Problem:
-    """That there is no such job, with the nearest that there is."""
+def unknown_job(record: SubmissionRecord, identifier: str, others: str) -> Problem:
+    """That there is no such job, with the nearest that there is; `others` are those that no record has."""
     near = nearest(identifier, record.identifiers())
-    others = "gridwright jobs shows all; those of others, and those not submitted by it, are not in it"
-    return Problem(what=f"there is no job {identifier}", remedy=f"did you mean {near}?" if near else others)
+    remedy = f"did you mean {near}?" if near else f"gridwright jobs shows all; {others} are not in it"
+    return Problem(what=f"there is no job {identifier}", remedy=remedy)
 
 
 def doom_sentence(job: str, *, unneeded: bool = False) -> str:
@@ -63,15 +68,14 @@ def doom_sentence(job: str, *, unneeded: bool = False) -> str:
 class Predecessors:
     """The jobs that one job waits for."""
 
-    submission: BatchSubmission
+    submission: Submission
     elements: tuple[int, ...]
     type: DependencyType
 
     @property
     def identifier(self) -> str:
         """What users call it."""
-        name = self.submission.identifier or ""
-        return name if len(self.elements) != 1 or WHOLE in self.elements else f"{name}_{self.elements[0]}"
+        return self.submission.name_of(self.elements[0] if len(self.elements) == 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class WaitedFor:
     unknown: tuple[str, ...] = ()
 
 
-def waited_for(record: BatchRecord, request: JobRequest) -> WaitedFor:
+def waited_for(record: SubmissionRecord, request: JobRequest) -> WaitedFor:
     """Look up what a request waits for; jobs that ended as they should are left out."""
     on: list[Predecessors] = []
     unknown: list[str] = []
@@ -91,7 +95,7 @@ def waited_for(record: BatchRecord, request: JobRequest) -> WaitedFor:
         found = parse_dependency(text)
         if isinstance(found, Problem):
             continue
-        submission, index = _named(record, found.job)
+        submission, index = look_up(record, found.job)
         if submission is None or (index is not None and index not in submission.elements):
             unknown.append(found.job)
             continue
@@ -111,32 +115,45 @@ def _settled(type_: DependencyType, states: Sequence[JobState], count: int) -> b
     return type_ is DependencyType.ANY or completed != (type_ is DependencyType.NOT_OK)
 
 
-def _named(record: BatchRecord, name: str) -> tuple[BatchSubmission | None, int | None]:
-    """By identifier, or by `@TOKEN` where it was submitted together with the one that waits."""
-    if name.startswith("@"):
-        return record.by_token(name[1:]), None
+def look_up(record: SubmissionRecord, name: str) -> tuple[Submission | None, int | None]:
+    """The submission of a name, and the index where it names an element.
+
+    It is an identifier, or `@TOKEN` where it was submitted together with the one that waits.
+    """
+    if name.startswith(BY_TOKEN):
+        return record.by_token(name.removeprefix(BY_TOKEN)), None
     parts = split_identifier(name)
     return (record.by_identifier(parts[0]), parts[1]) if parts else (None, None)
 
 
-def by_tokens(request: JobRequest, tokens: Sequence[str]) -> JobRequest:
-    """The request with the tokens of earlier requests of the same call in place of their numbers."""
-    after = []
+def by_tokens(request: JobRequest, tokens: Sequence[str]) -> tuple[JobRequest, list[Problem]]:
+    """The request with the tokens of earlier requests of its call in place of their numbers.
+
+    `tokens` are those of the requests before it. What cannot be read is left out: `option_problems` has it.
+    """
+    after: list[str] = []
+    problems: list[Problem] = []
     for text in request.after:
         found = parse_dependency(text)
-        if not isinstance(found, Problem) and found.earlier is not None and found.earlier < len(tokens):
-            text = f"{found.type}:@{tokens[found.earlier]}"  # noqa: PLW2901
-        after.append(text)
-    return replace(request, after=after)
+        if isinstance(found, Problem):
+            continue
+        number = found.earlier
+        if number is None:
+            after.append(str(found))
+        elif number < len(tokens):
+            after.append(str(Dependency(f"{BY_TOKEN}{tokens[number]}", found.type)))
+        else:
+            problems.append(found.not_earlier)
+    return replace(request, after=after), problems
 
 
-def states_of(record: BatchRecord, request: JobRequest) -> list[tuple[str, JobState | None, bool]]:
+def states_of(record: SubmissionRecord, request: JobRequest) -> list[tuple[str, JobState | None, bool]]:
     """The jobs that a request waits for: name, state (None: not all have ended), and whether that is met."""
     found = []
     open_ = {(each.submission.token, each.type) for each in waited_for(record, request).on}
     for text in request.after:
         parsed = parse_dependency(text)
-        submission, index = (None, None) if isinstance(parsed, Problem) else _named(record, parsed.job)
+        submission, index = (None, None) if isinstance(parsed, Problem) else look_up(record, parsed.job)
         if submission is None or isinstance(parsed, Problem):
             continue
         ended = record.ended(submission.token)
@@ -146,5 +163,5 @@ def states_of(record: BatchRecord, request: JobRequest) -> list[tuple[str, JobSt
         state = None if len(states) < len(elements) else bad[0] if bad else JobState.COMPLETED
         name = Predecessors(submission, elements, parsed.type).identifier
         met = (submission.token, parsed.type) not in open_
-        found.append((name if parsed.type is DependencyType.OK else f"{parsed.type}:{name}", state, met))
+        found.append((str(Dependency(name, parsed.type)), state, met))
     return found

@@ -18,7 +18,6 @@ from gridwright.schedulers.batch.system import (
     NotReached,
     NotTaken,
     Unclear,
-    job_label,
 )
 from gridwright.schedulers.batch.tools import ANSWER_S, PATIENCE_S
 from gridwright.schedulers.dependency import DependencyType
@@ -68,7 +67,7 @@ class Submitter:
             try:
                 return outgoing.tag, self._system.submit(self._call(outgoing))
             except NotTaken as refused:
-                what = f"{job_label(outgoing.request)}: {self._system.name} refuses it: {refused}"
+                what = f"{outgoing.request.label}: {self._system.name} refuses it: {refused}"
                 raise input_error(what, remedy="change what it says, and submit again") from None
             except NotReached as silent:
                 said = str(silent)
@@ -137,7 +136,7 @@ class Submitter:
                 )
                 for each in outgoing.waits.on
             ],
-            name=job_label(request),
+            name=request.label,
             input=request.options.stdin or "",
             output=request.options.stdout or "",
             error=request.options.stderr or "",
@@ -196,7 +195,7 @@ def own_problems(request: JobRequest, system: str) -> list[Problem]:
     """What is wrong with a request by itself, whatever the batch system has. Empty where nothing is."""
     if not request.command:
         return [Problem(what="a job needs a command", remedy="write it after --")]
-    label = job_label(request)
+    label = request.label
     problems = list(path_problems(request))
     if request.null:
         problems.append(
@@ -223,7 +222,7 @@ def own_problems(request: JobRequest, system: str) -> list[Problem]:
 
 def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem) -> list[Problem]:
     """What no node and no queue of this batch system can give. Empty where it may be submitted."""
-    label = job_label(request)
+    label = request.label
     found = [
         replace(request_problem, what=f"{label}: {request_problem.what}")
         for request_problem in system.request_problems(request)

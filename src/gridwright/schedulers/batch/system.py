@@ -16,11 +16,6 @@ from gridwright.schedulers.job_tag import JobTag
 _LONGEST_LABEL = 64
 
 
-def job_label(request: JobRequest) -> str:
-    """The name of a job: its own, or the last part of its program's path."""
-    return request.name or request.command[0].rstrip("/").rpartition("/")[2] or "job"
-
-
 def tagged_name(label: str, tag: JobTag) -> str:
     """A name for the batch system: what users would see, with nothing that a list or a pattern means."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", label)[:_LONGEST_LABEL]

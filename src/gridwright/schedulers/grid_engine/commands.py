@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from gridwright.schedulers.batch.tools import Answered, BatchTools
@@ -46,21 +45,3 @@ def meaning(said: str) -> Answered:
     if any(each in folded for each in _UNCLEAR):
         return Answered.UNCLEAR
     return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
-
-
-def expand_ranges(text: str) -> list[int]:
-    """Tasks as qstat writes them: `3`, `1-9:2`, `1-3:1,7`. Raises ValueError."""
-    found: list[int] = []
-    for part in text.split(","):
-        span, _, step = part.strip().partition(":")
-        first, _, last = span.partition("-")
-        found += range(int(first), int(last or first) + 1, int(step or 1))
-    return found
-
-
-def words(*parts: str | Sequence[str] | Path) -> list[str]:
-    """A command out of words and lists of words."""
-    found: list[str] = []
-    for part in parts:
-        found += [str(part)] if isinstance(part, (str, Path)) else [str(one) for one in part]
-    return found

@@ -137,18 +137,20 @@ class LsfKind(SchedulerKind[LsfSection]):
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
         """What bacct has of all users; of jobs that were submitted here our own record, which is exact."""
         from gridwright.schedulers.batch.directories import make_batch_directories
-        from gridwright.schedulers.batch.recorded_usage import recorded_numbers, recorded_usage
+        from gridwright.schedulers.batch.record import BatchRecord
+        from gridwright.schedulers.batch.recorded import recorded_usage
         from gridwright.schedulers.lsf.commands import tools
         from gridwright.schedulers.lsf.section import section_of
         from gridwright.schedulers.state_directory import state_directory
 
         self.open(spec, head).jobs()
         directories = make_batch_directories(state_directory(spec), "lsf")
-        own = recorded_numbers(directories)
+        with BatchRecord(directories.record) as record:
+            own, numbers = list(recorded_usage(record)), set(record.identifiers())
         others = read_accounting(tools(section_of(spec), head), since, until)
         return [
-            *recorded_usage(directories, since, until),
-            *(other for other in others if other.id.partition("_")[0] not in own),
+            *(each for each in own if each.ended is not None and since <= each.ended <= until),
+            *(other for other in others if other.id.partition("_")[0] not in numbers),
         ]
 
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:

@@ -19,7 +19,6 @@ from gridwright.schedulers.batch.system import (
     BatchQueue,
     BatchRow,
     Unclear,
-    job_label,
     tagged_name,
 )
 from gridwright.schedulers.batch.tools import BatchTools
@@ -196,7 +195,7 @@ class Lsf:
     def command(self, call: BatchCall) -> list[str]:
         """The call of bsub. Its last word is a line of a shell, of which each word is quoted."""
         request = call.request
-        name = tagged_name(job_label(request), call.tag)
+        name = tagged_name(request.label, call.tag)
         array = "" if call.elements is None else f"[1-{call.elements}]"
         command = ["bsub", "-J", f"{name}{array}", "-Jd", description(call.tag)]
         command += ["-o", "/dev/null", "-cwd", "/", "-env", "none", "-n", str(request.cores)]

@@ -17,10 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError
+from gridwright.schedulers.batch.identifiers import split_identifier
 from gridwright.schedulers.job_tag import JobTag, tag_of
-from gridwright.schedulers.slurm.job_name import split_identifier
-from gridwright.schedulers.slurm.queue_row import decode_end
-from gridwright.schedulers.slurm.record_rows import WHOLE
+from gridwright.schedulers.slurm.queue import QueueRow, decode_end
 from gridwright.schedulers.slurm.tools import ToolRefused, Tools
 
 _AT_ONCE = 400
@@ -42,35 +41,11 @@ FIELDS = "JobID,JobName,State,ExitCode,Start,End,Partition,NodeList"
 """What sacct is asked of each job, in its own words (sacct(1))."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountingRow:
-    """What the accounting keeps of a job."""
-
-    tag: JobTag
-    job_id: int
-    """Slurm's number; of the whole array where it is one."""
-    element: int
-    """Index in its array, or WHOLE."""
-    word: str
-    """Slurm's word for the state, in which it may also be unended."""
-    exit_status: int | None
-    signal: int | None
-    started: float | None
-    ended: float | None
-    partition: str | None
-    node: str | None
-
-    @property
-    def by_itself(self) -> bool:
-        """Whether the command came to its own end, which the script of the job writes down, too."""
-        return self.word == "COMPLETED" or (self.word == "FAILED" and self.exit_status is not None)
-
-
 @dataclass(frozen=True, slots=True)
 class AccountingAnswer:
     """An answer of the accounting."""
 
-    rows: Mapping[tuple[JobTag, int], Sequence[AccountingRow]]
+    rows: Mapping[tuple[JobTag, int], Sequence[QueueRow]]
     """All rows of a job, in the order in which they were written."""
     complete: bool
     """Whether a job that has ended must be in it; not where there is no accounting, or none we may read."""
@@ -96,18 +71,16 @@ def read_past(
 
 
 def _chosen(
-    rows: Sequence[AccountingRow | None], requested: Mapping[JobTag, str], *, complete: bool
+    rows: Sequence[QueueRow | None], requested: Mapping[JobTag, str], *, complete: bool
 ) -> AccountingAnswer:
-    found: dict[tuple[JobTag, int], list[AccountingRow]] = {}
+    found: dict[tuple[JobTag, int], list[QueueRow]] = {}
     for row in rows:
-        if row is not None and row.tag in requested:
-            found.setdefault((row.tag, row.element), []).append(row)
+        if row is not None and (tag := row.tag) in requested and tag is not None:
+            found.setdefault((tag, row.elements[0]), []).append(row)
     return AccountingAnswer(found, complete)
 
 
-def believed_row(
-    rows: Sequence[AccountingRow], job_id: int | None, script_status: int | None
-) -> AccountingRow | None:
+def believed_row(rows: Sequence[QueueRow], job_id: int | None, script_status: int | None) -> QueueRow | None:
     """The row that says how a job of ours has ended; None where none is believed.
 
     `job_id` is Slurm's number where it is known, `script_status` what the script of the last run wrote down:
@@ -115,13 +88,18 @@ def believed_row(
     """
     wrote = None if script_status is None else decode_end(script_status, 0)
     matching = [row for row in rows if job_id is None or row.job_id == job_id]
-    by_itself = [row for row in matching if row.by_itself]
+    # The command came to its own end, which the script of the job writes down, too.
+    by_itself = [
+        row
+        for row in matching
+        if row.words == ("COMPLETED",) or (row.words == ("FAILED",) and row.exit_status is not None)
+    ]
     agreeing = [row for row in by_itself if (row.exit_status, row.signal) == wrote]
     return next(iter(agreeing[::-1] or [row for row in matching if row not in by_itself][::-1]), None)
 
 
 def _from_file(tools: Tools, path: str, requested: Mapping[JobTag, str]) -> AccountingAnswer | None:
-    rows: list[AccountingRow | None] = []
+    rows: list[QueueRow | None] = []
     tags = [str(tag) for tag in requested]
     for first in range(0, len(tags), _AT_ONCE):
         patterns = [part for tag in tags[first : first + _AT_ONCE] for part in ("-e", f"~{tag} ")]
@@ -134,7 +112,7 @@ def _from_file(tools: Tools, path: str, requested: Mapping[JobTag, str]) -> Acco
 
 
 def _from_database(tools: Tools, requested: Mapping[JobTag, str], since: float) -> AccountingAnswer:
-    rows: list[AccountingRow | None] = []
+    rows: list[QueueRow | None] = []
     names = list(requested.values())
     # A day earlier: the clocks of the head node and of this machine need not agree, nor their zones.
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - 86_400))
@@ -175,51 +153,51 @@ def completion_fields(line: str) -> Mapping[str, str | None] | None:
     return head.groupdict() | name | middle.groupdict() | account.groupdict() | tail.groupdict()
 
 
-def parse_completion(line: str, uid: int) -> AccountingRow | None:
+def parse_completion(line: str, uid: int) -> QueueRow | None:
     """A line of jobcomp/filetxt; None where it is no job of ours, of the user with this number."""
     fields = completion_fields(line)
     if fields is None or fields["uid"] != str(uid):
         return None
-    tag = tag_of(fields["Name"] or "")
-    if tag is None:
-        return None
-    exit_status, signal = _end(fields["ExitCode"] or "")
     element = fields["ArrayTaskId"]
-    return AccountingRow(
-        tag=tag,
-        job_id=int(fields["ArrayJobId"] or fields["JobId"] or 0),
-        element=WHOLE if element is None else int(element),
-        word=fields["JobState"] or "",
-        exit_status=exit_status,
-        signal=signal,
-        started=moment(fields["StartTime"]),
-        ended=moment(fields["EndTime"]),
-        partition=fields["Partition"],
-        node=_node(fields["NodeList"] or ""),
+    return _row(
+        (int(fields["ArrayJobId"] or fields["JobId"] or 0), None if element is None else int(element)),
+        fields["Name"] or "",
+        fields["JobState"] or "",
+        {name: fields[name] or "" for name in ("ExitCode", "StartTime", "EndTime", "Partition", "NodeList")},
     )
 
 
-def parse_sacct(line: str) -> AccountingRow | None:
+def parse_sacct(line: str) -> QueueRow | None:
     """A line of sacct -P in our format; None where it is no job of ours, or elements that have not begun."""
     cells = line.split("|")
     if len(cells) != len(FIELDS.split(",")):
         return None
-    identifier, name, state, code, started, ended, partition, node = cells
-    tag, parts = tag_of(name), split_identifier(identifier)
-    if tag is None or parts is None or not state:
+    fields = dict(zip(FIELDS.split(","), cells, strict=True))
+    parts = split_identifier(fields["JobID"])
+    if parts is None or not fields["State"]:
         return None
-    exit_status, signal = _end(code)
-    return AccountingRow(
-        tag=tag,
-        job_id=int(parts[0]),
-        element=WHOLE if parts[1] is None else parts[1],
-        word=state.split()[0].rstrip("+"),
+    times = {"StartTime": fields["Start"], "EndTime": fields["End"]}
+    word = fields["State"].split()[0].rstrip("+")
+    return _row((int(parts[0]), parts[1]), fields["JobName"], word, fields | times)
+
+
+def _row(job: tuple[int, int | None], name: str, word: str, fields: Mapping[str, str]) -> QueueRow | None:
+    """A row of the accounting, of a number and an index in an array; None where the job is not ours."""
+    if tag_of(name) is None:
+        return None
+    exit_status, signal = _end(fields["ExitCode"])
+    return QueueRow(
+        job_id=job[0],
+        indices=None if job[1] is None else (job[1],),
+        name=name,
+        words=(word,),
+        queue=fields["Partition"] or None,
+        node=_node(fields["NodeList"]),
+        started=moment(fields["StartTime"]),
+        ended=moment(fields["EndTime"]),
         exit_status=exit_status,
         signal=signal,
-        started=moment(started),
-        ended=moment(ended),
-        partition=partition or None,
-        node=_node(node),
+        accounted=True,
     )
 
 

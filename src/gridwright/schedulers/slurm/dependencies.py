@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.errors import Problem
+from gridwright.schedulers.batch.identifiers import BY_TOKEN, doom_sentence, look_up
+from gridwright.schedulers.batch.record import JobEnd
 from gridwright.schedulers.dependency import Dependency, DependencyType, aftercorr_problems, parse_dependency
 from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.slurm.job_name import split_identifier
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import JobEnd, Submission
 
-BY_TOKEN = "@"  # noqa: S105 - a mark, no password
-"""What a dependency begins with on a job of the same call, which has no identifier yet: its token follows."""
 _WORDS = {
     DependencyType.OK: "afterok",
     DependencyType.ANY: "afterany",
@@ -40,34 +38,10 @@ class ResolvedDependencies:
     """Whether one of them is not known to Slurm yet."""
 
 
-def doom_sentence(doomed: str) -> str:
-    """Why a job was cancelled, in words."""
+def doomed_sentence(doomed: str) -> str:
+    """Why a job was cancelled, in words; `doomed` as ResolvedDependencies has it."""
     kind, _, job = doomed.rpartition(":")
-    if kind == DependencyType.NOT_OK:
-        return f"job {job}, after whose failure it was to start, completed"
-    return f"job {job}, which it waited for, did not complete"
-
-
-def by_tokens(request: JobRequest, tokens: Sequence[str]) -> tuple[list[str], list[Problem]]:
-    """What a request waits for, with the tokens of earlier requests of its call in place of their numbers.
-
-    `tokens` are those of the requests before it.
-    """
-    after: list[str] = []
-    problems: list[Problem] = []
-    for text in request.after:
-        found = parse_dependency(text)
-        if isinstance(found, Problem):
-            # `option_problems` has told it.
-            continue
-        number = found.earlier
-        if number is None:
-            after.append(str(found))
-        elif number < len(tokens):
-            after.append(str(Dependency(f"{BY_TOKEN}{tokens[number]}", found.type)))
-        else:
-            problems.append(found.not_earlier)
-    return after, problems
+    return doom_sentence(job, unneeded=kind == DependencyType.NOT_OK)
 
 
 def resolve(
@@ -106,7 +80,7 @@ def _resolve(
     if submission is None or (element is not None and element not in submission.elements):
         dependencies.unknown.append(dependency.job)
         return
-    name = name_of(submission, element)
+    name = submission.name_of(element)
     requested = submission.elements if element is None else (element,)
     if dependency.type is DependencyType.EACH:
         array = submission.request.array if element is None else None
@@ -117,8 +91,8 @@ def _resolve(
     ended = record.ended(submission.token)
     word = _judged(dependency.type, ended, requested, name, dependencies)
     if word is not None:
-        dependencies.unsent = dependencies.unsent or submission.slurm_id is None
-        number = f"{submission.slurm_id}" if element is None else f"{submission.slurm_id}_{element}"
+        dependencies.unsent = dependencies.unsent or submission.number is None
+        number = f"{submission.number}" if element is None else f"{submission.number}_{element}"
         dependencies.after.append(f"{_WORDS[word]}:{number}")
 
 
@@ -146,17 +120,3 @@ def _judged(
             dependencies.doomed = dependencies.doomed or f"{kind}:{name}"
             return None
     return None if all_ended else kind
-
-
-def look_up(record: JobRecord, job: str) -> tuple[Submission | None, int | None]:
-    """The submission that a dependency names, and the index where it names an element."""
-    if job.startswith(BY_TOKEN):
-        return record.by_token(job.removeprefix(BY_TOKEN)), None
-    parts = split_identifier(job)
-    return (None, None) if parts is None else (record.by_identifier(parts[0]), parts[1])
-
-
-def name_of(submission: Submission, element: int | None) -> str:
-    """What users call a job."""
-    name = submission.identifier or submission.token
-    return name if element is None else f"{name}_{element}"

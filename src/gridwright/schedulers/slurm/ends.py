@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.identifiers import look_up
+from gridwright.schedulers.batch.record import JobEnd, Submission
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
 from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.slurm.accounting import AccountingRow
-from gridwright.schedulers.slurm.dependencies import doom_sentence, look_up, name_of, resolve
+from gridwright.schedulers.slurm.dependencies import doomed_sentence, resolve
 from gridwright.schedulers.slurm.job_directories import JobDirectories
-from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end
+from gridwright.schedulers.slurm.queue import QueueRow, decode_end
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 from gridwright.schedulers.slurm.translations import job_state, reason
 from gridwright.units import format_bytes
 
@@ -34,25 +35,21 @@ class _Where:
     ended: float | None = None
 
 
-def ended_by_slurm(
-    submission: Submission, element: int, row: QueueRow | AccountingRow, cancelled: bool
-) -> JobEnd | None:
+def ended_by_slurm(submission: Submission, element: int, row: QueueRow, cancelled: bool) -> JobEnd | None:
     """What became of a job by Slurm's queue, or its accounting; None where it has not ended by them."""
-    queued = row if isinstance(row, QueueRow) else None
-    state = job_state(row.words if isinstance(row, QueueRow) else (row.word,))
+    state = job_state(row.words)
     if not state.state.final:
         return None
     has_run = row.node is not None
-    slurms = queued.reason if queued else ""
     return _ended(
         submission,
         element,
         state.state,
-        status=(None, None) if queued and not has_run else (row.exit_status, row.signal),
-        sentence=_sentence(submission, state.sentence, slurms, state.state, cancelled),
+        status=(row.exit_status, row.signal) if has_run or row.accounted else (None, None),
+        sentence=_sentence(submission, state.sentence, row.reason, state.state, cancelled),
         # Slurm gives a job that was cancelled while it waited the time of that as its start.
-        where=_Where(row.node, row.partition, row.started if has_run else None, row.ended),
-        restarts=queued.restarts if queued else 0,
+        where=_Where(row.node, row.queue, row.started if has_run else None, row.ended),
+        restarts=row.restarts,
     )
 
 
@@ -146,7 +143,7 @@ def write_ends(record: JobRecord, submissions: Sequence[Submission], ends: Seque
         culprit = waited_for.doomed
         if culprit is None and end.element in waited_for.doomed_elements:
             culprit = f"{_array_waited_for(record, of[end.token])}_{end.element}"
-        named.append(replace(end, reason=doom_sentence(culprit)) if culprit else end)
+        named.append(replace(end, reason=doomed_sentence(culprit)) if culprit else end)
     record.end(named, sweep=[])
 
 
@@ -156,7 +153,7 @@ def _array_waited_for(record: JobRecord, request: JobRequest) -> str:
         each = parse_dependency(text)
         if isinstance(each, Dependency) and each.type is DependencyType.EACH:
             submission, element = look_up(record, each.job)
-            return name_of(submission, element) if submission is not None else each.job
+            return submission.name_of(element) if submission is not None else each.job
     return ""
 
 
@@ -201,7 +198,7 @@ def _sentence(
     submission: Submission, of_state: str, slurms: str, state: JobState, cancelled: bool
 ) -> str | None:
     if submission.doomed is not None:
-        return doom_sentence(submission.doomed)
+        return doomed_sentence(submission.doomed)
     if state is JobState.OUT_OF_MEMORY and submission.request.memory_bytes is not None:
         return f"used more memory than the {format_bytes(submission.request.memory_bytes)} that it may use"
     if of_state:

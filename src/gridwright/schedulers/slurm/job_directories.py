@@ -1,37 +1,24 @@
-"""The directories of one user's jobs, below the state directory, at the same path on all nodes."""
+"""The directories of one user's jobs of Slurm, below the state directory, at the same path on all nodes."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
+from gridwright.schedulers.batch.directories import OwnDirectories
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.job_script import script_file
-from gridwright.state_parts import KEPT_S, own_directory
+from gridwright.state_parts import own_directory
 
 
-@dataclass(frozen=True, slots=True)
-class JobDirectories:
-    """The directories of one user: a record of one's own keeps users of a shared file system apart."""
+class JobDirectories(OwnDirectories):
+    """See OwnDirectories; a job of Slurm is run by a script, and each of its runs is one file."""
 
-    base: Path
+    __slots__ = ()
 
     @property
     def record(self) -> Path:
         """The record of submissions."""
         return self.base / "slurm.sqlite"
-
-    @property
-    def logs(self) -> Path:
-        """A file for each job, with what it printed."""
-        return self.base / "logs"
-
-    @property
-    def fences(self) -> Path:
-        """A file for each attempt that must not begin any more."""
-        return self.base / "fences"
 
     @property
     def leftovers(self) -> Path:
@@ -43,15 +30,9 @@ class JobDirectories:
         """The script that runs jobs."""
         return script_file(self.base)
 
-    def fence(self, tag: JobTag) -> None:
-        """Keep an attempt from beginning, should Slurm have it after all. A job that has begun goes on."""
-        with (self.fences / str(tag)).open("w") as file:
-            file.flush()
-            os.fsync(file.fileno())
-
     def lift_fence(self, tag: JobTag) -> None:
         """Let an attempt begin after all."""
-        (self.fences / str(tag)).unlink(missing_ok=True)
+        self.fence_file(tag).unlink(missing_ok=True)
 
     @property
     def runs(self) -> Path:
@@ -81,18 +62,6 @@ class JobDirectories:
             return (self.runs / name).stat().st_mtime
         except OSError:
             return None
-
-    def tidy(self, live: Collection[str], now: float) -> None:
-        """Remove the files of runs and fences of the day before, but for the `live` tokens.
-
-        Not sooner: a slurmctld that was killed may bring back what ended shortly before, and the script is
-        to know that it ran.
-        """
-        for directory in (self.runs, self.fences):
-            for entry in directory.iterdir():
-                token = entry.name.partition(".")[0]
-                if token not in live and now - entry.stat().st_mtime > KEPT_S:
-                    entry.unlink(missing_ok=True)
 
 
 def make_job_directories(state: Path) -> JobDirectories:

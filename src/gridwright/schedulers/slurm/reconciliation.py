@@ -29,6 +29,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.record import JobEnd, Submission
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
@@ -45,14 +47,11 @@ from gridwright.schedulers.slurm.ends import (
     write_ends,
 )
 from gridwright.schedulers.slurm.job_directories import JobDirectories
-from gridwright.schedulers.slurm.job_name import slurm_name
 from gridwright.schedulers.slurm.job_script import REPEATED
 from gridwright.schedulers.slurm.numbers import NUMBER, use_up_numbers
-from gridwright.schedulers.slurm.queue import by_tag, read_queue
-from gridwright.schedulers.slurm.queue_row import QueueRow
+from gridwright.schedulers.slurm.queue import QueueRow, by_tag, read_queue
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
-from gridwright.schedulers.slurm.submission import SbatchCall, job_label
+from gridwright.schedulers.slurm.submission import SbatchCall, slurm_name
 from gridwright.schedulers.slurm.submitting import LEASE_S, elements_of, submit_request
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.schedulers.slurm.translations import job_state
@@ -93,7 +92,7 @@ def settle_missing(
         if jobs not in lost:
             ends = _forgotten(access, record, jobs, begun, sure=is_forgotten(jobs, age, now))
             write_ends(record, [jobs.submission], ends)
-    if any(each.submission.slurm_id is not None and each.submission.orphaned_until is None for each in lost):
+    if any(each.submission.number is not None and each.submission.orphaned_until is None for each in lost):
         use_up_numbers(access, record)
     until = (boot or now) + orphan_life_s(cluster)
     for jobs in lost:
@@ -124,7 +123,7 @@ def is_lost(jobs: MissingJobs, complete: bool, boot: float | None, min_job_age_s
         return True
     if not jobs.alone:
         return False
-    if submission.slurm_id is None or submission.orphaned_until is not None:
+    if submission.number is None or submission.orphaned_until is not None:
         return True
     if min_job_age_s == 0 or now - submission.seen < min_job_age_s - SKEW_S:
         return True
@@ -322,7 +321,7 @@ class QueueView:
     def row(self, submission: Submission, element: int) -> QueueRow | None:
         """The row of a job in the queue."""
         for row in self.rows.get(submission.tag, ()):
-            if element == WHOLE if row.indices is None else element in row.indices:
+            if element in row.elements:
                 return row
         return None
 
@@ -359,7 +358,7 @@ def _adopt(
     found = [
         (submission.tag, rows[submission.tag][0].job_id)
         for submission in live
-        if submission.slurm_id is None and rows.get(submission.tag)
+        if submission.number is None and rows.get(submission.tag)
     ]
     if not found:
         return list(live)
@@ -413,7 +412,7 @@ def _write_ends(
     missing: dict[str, tuple[int, ...]] = {}
     now = time.time()
     for submission in standing.live:
-        if submission.slurm_id is None and submission.held(now):
+        if submission.number is None and submission.held(now):
             continue
         known, cancelled = record.ended(submission.token), record.cancelled(submission.token)
         placed = _placed(standing.rows.get(submission.tag, ()))
@@ -435,7 +434,7 @@ def _placed(rows: Sequence[QueueRow]) -> dict[int, QueueRow]:
     """Rows by element. An element that was requeued can be in two, and the one that has not ended counts."""
     placed: dict[int, QueueRow] = {}
     for row in rows:
-        for element in (WHOLE,) if row.indices is None else row.indices:
+        for element in row.elements:
             if element not in placed or not job_state(row.words).state.final:
                 placed[element] = row
     return placed
@@ -454,7 +453,7 @@ def _to_cancel(record: JobRecord, standing: QueueView, began: float) -> list[str
             state = job_state(row.words)
             if state.state.final or "COMPLETING" in row.words:
                 continue
-            for element in (WHOLE,) if row.indices is None else row.indices:
+            for element in row.elements:
                 known = ended.get(element)
                 if (
                     tag.attempt < submission.attempt
@@ -477,7 +476,7 @@ def _ask_accounting(
     past = read_past(
         access.tools,
         cluster.config,
-        {each.tag: slurm_name(job_label(each.request), each.tag) for each in chosen},
+        {each.tag: slurm_name(each.request.label, each.tag) for each in chosen},
         since,
     )
     begun, adopted = access.directories.runs_begun(), dict[JobTag, int]()
@@ -489,8 +488,8 @@ def _ask_accounting(
         for element in missing[submission.token]:
             run = last_run(submission.tag, element, begun)
             wrote = access.directories.run_status(run) if run is not None else None
-            row = believed_row(past.rows.get((submission.tag, element), ()), submission.slurm_id, wrote)
-            if row is not None and submission.slurm_id is None:
+            row = believed_row(past.rows.get((submission.tag, element), ()), submission.number, wrote)
+            if row is not None and submission.number is None:
                 adopted[submission.tag] = row.job_id
             if row is None:
                 lost.append(element)

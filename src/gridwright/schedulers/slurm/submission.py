@@ -16,19 +16,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import Problem, nearest
+from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.output_paths import filled, path_problems
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
-from gridwright.schedulers.slurm.job_name import slurm_name
 from gridwright.schedulers.start_limits import index_range, what_is_too_long
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
 
+_LONGEST_NAME = 64
 _LONGEST_PATH = 1024
 """slurmctld refuses longer ones (MAXPATHLEN less room, `_valid_pn_path` and the like in job_mgr.c)."""
+
+
+def slurm_name(name: str, tag: JobTag) -> str:
+    """The job's name as Slurm gets it: what users would see, without what a column or a comma could break.
+
+    It ends with our tag, by which the job is found wherever Slurm lists it: the name is the one text of a job
+    that squeue, scontrol, sacct and the file of jobcomp/filetxt all show, in every release; a comment is not
+    in that file.
+    """
+    return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', name)[:_LONGEST_NAME]}~{tag}"
 
 
 def option_words(options: JobOptions) -> Iterator[str]:
@@ -64,14 +75,6 @@ def file_words(request: JobRequest, label: str, log: str) -> Iterator[str]:
     yield f"--output={pattern(options.stdout) if options.stdout else log}"
     if options.stderr is not None:
         yield f"--error={pattern(options.stderr)}"
-
-
-def output_file(request: JobRequest, label: str, number: int, element: int | None) -> str | None:
-    """The file that a job's standard output goes to, by Slurm's number; None where that is its log."""
-    if request.options.stdout is None:
-        return None
-    job = f"{number}" if element is None else f"{number}_{element}"
-    return filled(request.options.stdout, {"job": job, "index": f"{element}", "name": label})
 
 
 def word_problems(request: JobRequest, label: str) -> Iterator[Problem]:
@@ -167,19 +170,10 @@ class SbatchCall:
         )
 
 
-def job_label(request: JobRequest) -> str:
-    """The name of a job: its own, or the last part of its program's path."""
-    return request.name or request.command[0].rstrip("/").rpartition("/")[2] or "job"
-
-
-def log_file(
-    logs: Path, request: JobRequest, tag: JobTag, element: int | None, number: int | None = None
-) -> Path:
-    """Where a job prints to; `number` is Slurm's, which a file of its own may be named after."""
-    if number is not None and (own := output_file(request, job_label(request), number, element)):
-        return Path(own)
-    name = slurm_name(job_label(request), tag)
-    return logs / (f"{name}.log" if element is None else f"{name}_{element}.log")
+def log_file(logs: Path, request: JobRequest, tag: JobTag, element: int) -> Path:
+    """Where a job prints to by default; `element` is its index, or WHOLE."""
+    name = slurm_name(request.label, tag)
+    return logs / (f"{name}.log" if element == WHOLE else f"{name}_{element}.log")
 
 
 def sbatch_arguments(
@@ -193,7 +187,7 @@ def sbatch_arguments(
 ) -> list[str]:
     """The options of sbatch for a request. Those of the spec come first: of two, sbatch takes the latter."""
     request = call.request
-    name = slurm_name(job_label(request), call.tag)
+    name = slurm_name(request.label, call.tag)
     array = call.elements is not None
     log = f"{logs}/{name}{'_' if array else ''}".replace("%", "%%")
     memory = memory_mib(request, cluster, cluster.partition(partition))
@@ -202,7 +196,7 @@ def sbatch_arguments(
         *options,
         "--parsable",
         f"--job-name={name}",
-        *file_words(request, job_label(request), f"{log}{'%a' if array else ''}.log"),
+        *file_words(request, request.label, f"{log}{'%a' if array else ''}.log"),
         "--open-mode=append",
         f"--chdir={request.directory if re.fullmatch(r'[!-~]+', request.directory) else '/'}",
         "--nodes=1",
@@ -262,7 +256,7 @@ def slurm_time(seconds: float) -> str:
 def request_problems(request: JobRequest, cluster: Cluster, default_partition: str | None) -> list[Problem]:
     """What no node and no queue of this Slurm can give. Empty where it may be submitted."""
     problems = _own_problems(request, cluster)
-    label = job_label(request) if request.command else "job"
+    label = request.label if request.command else "job"
     name = request.queue or default_partition
     partition = cluster.partition(name)
     if name is not None and partition is None:
@@ -292,7 +286,7 @@ def request_problems(request: JobRequest, cluster: Cluster, default_partition: s
 def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
     if not request.command:
         return [Problem(what="a job needs a command", remedy="write it after --")]
-    label, found = job_label(request), []
+    label, found = request.label, []
     if request.null:
         found.append(
             Problem(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.cluster import Cluster
@@ -14,7 +15,6 @@ from gridwright.schedulers.slurm.job_script import exported, given_environment, 
 from gridwright.schedulers.slurm.numbers import goes_back, use_up_numbers
 from gridwright.schedulers.slurm.queue import MANY, by_tag, read_queue
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import WHOLE
 from gridwright.schedulers.slurm.submission import SbatchCall, parse_answer, sbatch_arguments
 from gridwright.schedulers.slurm.tools import ANSWER_S, PATIENCE_S, ToolRefused
 from gridwright.schedulers.slurm.translations import Refusal

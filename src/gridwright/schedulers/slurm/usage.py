@@ -15,16 +15,14 @@ from itertools import accumulate, pairwise
 from math import inf
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.schedulers.batch.recorded import recorded_usage
 from gridwright.schedulers.job_tag import tag_of
 from gridwright.schedulers.slurm.accounting import completion_fields, moment
 from gridwright.schedulers.slurm.cluster import Cluster, read_cluster
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import WHOLE
-from gridwright.schedulers.slurm.submission import job_label
 from gridwright.schedulers.slurm.tools import Tools
 from gridwright.schedulers.slurm.translations import job_state
 from gridwright.schedulers.usage import JobUsage
-from gridwright.state_parts import this_user
 
 _FIELDS = (
     "JobID,JobName,User,Account,Partition,State,NodeList,AllocCPUS,Submit,Eligible,Start,End,TotalCPU,ReqMem,"
@@ -62,7 +60,7 @@ def read_usage(tools: Tools, record: JobRecord, since: float, until: float) -> l
         found = _from_file(tools, cluster, since)
     else:
         found = []
-    own = {usage.id: usage for usage in _from_record(record)}
+    own = {usage.id: usage for usage in recorded_usage(record)}
     if any(each.forgeable for each in found):
         # What an own job used no line of a file says better.
         merged = [each for each in found if each.id not in own] + list(own.values())
@@ -83,29 +81,6 @@ def _with_own(usage: JobUsage, own: JobUsage | None) -> JobUsage:
         memory_bytes=own.memory_bytes or usage.memory_bytes,
         cores=own.cores,
     )
-
-
-def _from_record(record: JobRecord) -> Iterable[JobUsage]:
-    for submission in record.all():
-        if submission.identifier is None:
-            continue
-        request = submission.request
-        for element, end in record.ended(submission.token).items():
-            yield JobUsage(
-                id=submission.identifier if element == WHOLE else f"{submission.identifier}_{element}",
-                name=job_label(request),
-                state=end.state,
-                user=this_user(),
-                account=request.options.account,
-                queue=end.queue,
-                node=end.node,
-                cores=request.cores,
-                submitted=submission.submitted,
-                started=end.started,
-                ended=end.ended,
-                cpu_s=end.cpu_s if end.cpu_s is not None and end.cpu_s >= 0 else None,
-                memory_bytes=request.memory_bytes,
-            )
 
 
 def _from_file(tools: Tools, cluster: Cluster, since: float) -> list[JobUsage]:
