@@ -19,10 +19,10 @@ from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.private_sweep import sweep_command
 from gridwright.schedulers.slurm.job_script import (
     exported,
-    given_environment,
     private_prefix,
     script_arguments,
     script_file,
+    slurm_environment,
 )
 from gridwright.schedulers.start_limits import what_is_too_long
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
@@ -76,7 +76,7 @@ class Node:
             run.unlink()
         chosen = {"environment": ENVIRONMENT, "directory": "/", "libraries": self.libraries} | values
         request = JobRequest(command=command, **chosen)  # type: ignore[arg-type]
-        environment = given_environment(request)
+        environment = slurm_environment(request)
         arguments = script_arguments(
             request, state=self.base, tag=TAG, identifier=identifier, environment=environment
         )

@@ -72,7 +72,7 @@ class JobRequest:
     @property
     def label(self) -> str:
         """What users call it: its own name, or the last part of its program's path."""
-        return self.name or self.command[0].rstrip("/").rpartition("/")[2] or "job"
+        return self.name or "".join(self.command[:1]).rstrip("/").rpartition("/")[2] or "job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

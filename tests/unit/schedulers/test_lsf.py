@@ -19,10 +19,8 @@ from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.lsf.commands import meaning, plain_node
-from gridwright.schedulers.lsf.endings import ending
-from gridwright.schedulers.lsf.history import parse_history
 from gridwright.schedulers.lsf.kind import parse_accounting
-from gridwright.schedulers.lsf.queue import moment, rows, size
+from gridwright.schedulers.lsf.queue import ending, moment, parse_history, rows, size
 from gridwright.schedulers.lsf.system import Lsf
 from gridwright.spec import parse_spec
 from tests.support.lsf_double.daemon import Mbatchd

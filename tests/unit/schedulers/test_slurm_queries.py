@@ -30,7 +30,7 @@ from gridwright.schedulers.slurm.queue import (
     parse_squeue_text,
 )
 from gridwright.schedulers.slurm.submission import slurm_name
-from gridwright.schedulers.slurm.translations import job_state, reason
+from gridwright.schedulers.slurm.tools import job_state, reason
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 NOW = 1795271750.0

@@ -24,8 +24,7 @@ from gridwright.schedulers.slurm.submission import (
     sbatch_arguments,
     slurm_time,
 )
-from gridwright.schedulers.slurm.tools import ToolRefused, Tools
-from gridwright.schedulers.slurm.translations import reason, refusal
+from gridwright.schedulers.slurm.tools import ToolRefused, Tools, reason, refusal
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 TAG = JobTag("0123456789abcdef", 1)

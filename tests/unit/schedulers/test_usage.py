@@ -12,8 +12,8 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.job import JobState
+from gridwright.schedulers.slurm.accounting import parse_completion_usage, parse_cpu, parse_sacct_usage
 from gridwright.schedulers.slurm.scheduler import parse_times
-from gridwright.schedulers.slurm.usage import parse_completion_usage, parse_cpu, parse_sacct_usage
 from gridwright.schedulers.usage import JobUsage
 from gridwright.schedulers.usage_groups import core_hours_by_day, usage_group, usage_groups
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -13,11 +13,21 @@ from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.directories import OwnDirectories
 from gridwright.schedulers.batch.identifiers import elements_named
 from gridwright.schedulers.batch.record import JobEnd, Submission, SubmissionRecord
-from gridwright.schedulers.job import Job, JobExplanation, JobState
+from gridwright.schedulers.batch.system import BatchQueue
+from gridwright.schedulers.job import (
+    Job,
+    JobExplanation,
+    JobRequest,
+    JobState,
+    NodeState,
+    PlacementCheck,
+    Requirement,
+)
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.output_paths import filled
 from gridwright.schedulers.usage import JobUsage
 from gridwright.state_parts import this_user
+from gridwright.units import format_bytes
 
 CANCELLED_BY_USER = "its user cancelled it"
 
@@ -204,6 +214,64 @@ class RecordedScheduler(ABC, Generic[R, V]):
                 for tag in tags.values():
                     self._directories.forget(tag)
             raise
+
+
+def queue_check(
+    request: JobRequest,
+    queue: BatchQueue | None,
+    dependencies: Iterable[Requirement],
+) -> PlacementCheck:
+    """The queue before all nodes, and the jobs that this one waits for; `queue` None: none is known."""
+    requirements = []
+    longest_s = queue.longest_s if queue is not None else None
+    if queue is not None:
+        up = "up" if queue.up else "down"
+        requirements.append(Requirement(name="queue", required="up", provided=up, fits=queue.up))
+        asked = request.time_limit_s
+        if longest_s is not None or asked is not None:
+            requirements.append(
+                Requirement(
+                    name="time",
+                    required="no limit" if asked is None else f"{asked:.0f} s",
+                    provided="no limit" if longest_s is None else f"{longest_s:.0f} s",
+                    # A job without a limit of its own gets that of its queue.
+                    fits=longest_s is None or asked is None or asked <= longest_s,
+                )
+            )
+    requirements += dependencies
+    return PlacementCheck(
+        place="queue" if queue is None else f"queue {queue.name}", requirements=requirements
+    )
+
+
+def node_check(
+    request: JobRequest, memory_bytes: int | None, node: NodeState, state: Requirement
+) -> PlacementCheck:
+    """A node; `state` says whether it takes jobs, `memory_bytes` is what was asked for, None for nothing."""
+    requirements = [
+        state,
+        Requirement(
+            name="cores",
+            required=str(request.cores),
+            provided=f"{node.free_cores} free of {node.cores}",
+            fits=request.cores <= node.free_cores,
+        ),
+    ]
+    if memory_bytes is not None:
+        free, there = format_bytes(node.free_memory_bytes), format_bytes(node.memory_bytes)
+        requirements.append(
+            Requirement(
+                name="memory",
+                required=format_bytes(memory_bytes),
+                provided=f"{free} free of {there}",
+                fits=memory_bytes <= node.free_memory_bytes,
+            )
+        )
+    if request.exclusive:
+        alone = node.free_cores == node.cores
+        provided = "free" if alone else "in use"
+        requirements.append(Requirement(name="alone", required="free", provided=provided, fits=alone))
+    return PlacementCheck(place=node.name, requirements=requirements)
 
 
 def recorded_usage(record: SubmissionRecord) -> Iterator[JobUsage]:

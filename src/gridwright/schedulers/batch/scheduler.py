@@ -37,7 +37,9 @@ from gridwright.schedulers.batch.recorded import (
     ListedState,
     RecordedScheduler,
     listed_job,
+    node_check,
     output_file,
+    queue_check,
 )
 from gridwright.schedulers.batch.submission import (
     LEASE_S,
@@ -61,7 +63,6 @@ from gridwright.schedulers.job import (
     Requirement,
 )
 from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.placement import node_check, queue_check
 from gridwright.schedulers.private_sweep import SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.spec.scheduler import SchedulerSection
@@ -417,9 +418,7 @@ def _queue(
 ) -> PlacementCheck:
     return queue_check(
         request,
-        queue.name if queue is not None else None,
-        is_up=queue is not None and queue.up,
-        longest_s=queue.longest_s if queue is not None else None,
+        queue,
         dependencies=[
             Requirement(
                 name=f"after {identifier}",

@@ -86,6 +86,7 @@ class BatchQueue:
     longest_s: float | None = None
     """The longest that its jobs run; None is without limit."""
     cores_per_node: int | None = None
+    """The most cores that its jobs may use of a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

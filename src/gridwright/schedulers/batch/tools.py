@@ -42,6 +42,16 @@ class ServiceDown(GridwrightError):
         super().__init__(*error.problems, status=error.status)
 
 
+def retrying(seconds: float) -> Retrying:
+    """Calls again what raised ServiceDown, for so long, with pauses that grow to 2 s; then raises it."""
+    return Retrying(
+        retry=retry_if_exception_type(ServiceDown),
+        stop=stop_after_delay(seconds),
+        wait=wait_exponential(multiplier=0.2, max=2.0),
+        reraise=True,
+    )
+
+
 class CommandMissing(GridwrightError):
     """A command is not there (status ENVIRONMENT)."""
 
@@ -95,35 +105,29 @@ class BatchTools:
 
         `allowed` tells which failures are an answer. Raises GridwrightError (ENVIRONMENT).
         """
-        for attempt in Retrying(
-            retry=retry_if_exception_type(ServiceDown),
-            stop=stop_after_delay(PATIENCE_S),
-            wait=wait_exponential(multiplier=0.2, max=2.0),
-            reraise=True,
-        ):
-            with attempt:
-                answer = self._query(command, timeout_s)
-                said = message(answer)
-                if answer.status == 0 or allowed(answer):
-                    return answer.stdout
-                silent = self._meaning(said) is not Answered.YES
-                error = environment_error(
-                    f"{self._system} does not answer: {command[0]} says {said}"
-                    if silent
-                    else f"{command[0]} failed: {said}",
-                    where=self.head.name,
-                    remedy=f"see whether the service of {self._system} runs there",
-                )
-                raise ServiceDown(error) if silent else error
-        raise AssertionError("tenacity either returns or raises")
+        return retrying(PATIENCE_S)(self._query, command, allowed, timeout_s)
 
-    def _query(self, command: Sequence[str], timeout_s: float) -> CommandOutput:
+    def _query(
+        self, command: Sequence[str], allowed: Callable[[CommandOutput], bool], timeout_s: float
+    ) -> bytes:
         try:
-            return self.run(command, timeout_s=timeout_s)
+            answer = self.run(command, timeout_s=timeout_s)
         except (HeadNodeUnreachable, CommandMissing):
             raise
         except GridwrightError as error:
             raise ServiceDown(error) from error
+        said = message(answer)
+        if answer.status == 0 or allowed(answer):
+            return answer.stdout
+        silent = self._meaning(said) is not Answered.YES
+        failed = environment_error(
+            f"{self._system} does not answer: {command[0]} says {said}"
+            if silent
+            else f"{command[0]} failed: {said}",
+            where=self.head.name,
+            remedy=f"see whether the service of {self._system} runs there",
+        )
+        raise ServiceDown(failed) if silent else failed
 
     def hand_in(self, command: Sequence[str]) -> CommandOutput:
         """Run a command that submits a job, once. Raises NotTaken, NotReached and Unclear."""

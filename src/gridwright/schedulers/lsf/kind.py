@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.kind import SchedulerKind
 from gridwright.schedulers.lsf.commands import NO_JOBS, plain_node
-from gridwright.schedulers.lsf.endings import ending
-from gridwright.schedulers.lsf.history import EVENT
-from gridwright.schedulers.lsf.queue import moment, size
+from gridwright.schedulers.lsf.queue import EVENT, ending, moment, size
 from gridwright.schedulers.lsf.section import LsfSection
 from gridwright.schedulers.usage import JobUsage
 from gridwright.yamltext.fields import FieldError
@@ -79,7 +77,7 @@ def _usage(named: re.Match[str], events: list[tuple[str, str]], figures: dict[st
         user=_field(head, "User"),
         account=None if project == _DEFAULT_PROJECT else project,
         queue=_field(head, "Queue"),
-        node=None if started is None else _node(started[1]),
+        node=None if started is None else _started_on(started[1]),
         cores=1 if started is None else _slots(started[1]),
         submitted=moment(events[0][0]),
         started=None if started is None else moment(started[0]),
@@ -100,7 +98,7 @@ def _figures(block: str) -> dict[str, str]:
     return dict(zip(found[1].split(), found[2].split(), strict=False)) if found else {}
 
 
-def _node(event: str) -> str | None:
+def _started_on(event: str) -> str | None:
     found = re.search(r"<([^>]*)>", event.partition("on ")[2] or event)
     return plain_node(found[1]) if found else None
 

@@ -28,8 +28,7 @@ from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest, NodeState
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.lsf.commands import NO_JOBS, records, tools
-from gridwright.schedulers.lsf.history import read_history
-from gridwright.schedulers.lsf.queue import description, read_queue
+from gridwright.schedulers.lsf.queue import description, read_history, read_queue
 from gridwright.schedulers.lsf.section import section_of
 from gridwright.spec.model import GridSpec
 

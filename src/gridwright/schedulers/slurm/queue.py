@@ -26,9 +26,10 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.tools import ServiceDown
 from gridwright.schedulers.index_ranges import expand_indices
 from gridwright.schedulers.job_tag import JobTag, tag_of
-from gridwright.schedulers.slurm.tools import SlurmDown, Tools
+from gridwright.schedulers.slurm.tools import Tools
 
 HIGHEST_SIGNAL = 64
 """Linux has signals 1 to 64; Slurm puts numbers of its own above, such as 125 for out of memory."""
@@ -217,7 +218,7 @@ def read_queue(tools: Tools, expected: int) -> list[QueueRow]:
     if expected < MANY:
         try:
             return parse_squeue_json(tools.query(["squeue", *_WHOSE, "--json"]))
-        except SlurmDown:
+        except ServiceDown:
             raise
         except (GridwrightError, ValueError):
             # Built without JSON, or a form that is newer than this release: the text form is older than both.

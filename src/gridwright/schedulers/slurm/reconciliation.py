@@ -33,10 +33,8 @@ from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.record import JobEnd, Submission
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.accounting import believed_row, read_past
 from gridwright.schedulers.slurm.cluster import Cluster, read_boot_time, read_cluster, read_nodes
-from gridwright.schedulers.slurm.dependencies import resolve
 from gridwright.schedulers.slurm.ends import (
     BY_DEPENDENCY,
     corrected,
@@ -44,17 +42,24 @@ from gridwright.schedulers.slurm.ends import (
     ended_by_slurm,
     ended_otherwise,
     last_run,
+    resolve,
     write_ends,
 )
-from gridwright.schedulers.slurm.job_directories import JobDirectories
-from gridwright.schedulers.slurm.job_script import REPEATED
-from gridwright.schedulers.slurm.numbers import NUMBER, use_up_numbers
+from gridwright.schedulers.slurm.job_script import REPEATED, JobDirectories
 from gridwright.schedulers.slurm.queue import QueueRow, by_tag, read_queue
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.submission import SbatchCall, slurm_name
-from gridwright.schedulers.slurm.submitting import LEASE_S, elements_of, submit_request
-from gridwright.schedulers.slurm.tools import Tools
-from gridwright.schedulers.slurm.translations import job_state
+from gridwright.schedulers.slurm.submission import (
+    LEASE_S,
+    NUMBER,
+    SbatchCall,
+    SlurmAccess,
+    elements_of,
+    scancel,
+    slurm_name,
+    submit_request,
+    use_up_numbers,
+)
+from gridwright.schedulers.slurm.tools import Tools, job_state
 
 SKEW_S = 5.0
 """Clocks of the head node and of this machine may differ by so much."""

@@ -37,7 +37,9 @@ from gridwright.schedulers.batch.recorded import (
     ListedState,
     RecordedScheduler,
     listed_job,
+    node_check,
     output_file,
+    queue_check,
 )
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
 from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
@@ -51,32 +53,33 @@ from gridwright.schedulers.job import (
     Requirement,
 )
 from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.placement import node_check, queue_check
 from gridwright.schedulers.private_sweep import NO_LIBRARY, SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
-from gridwright.schedulers.slurm.access import SlurmAccess, scancel
+from gridwright.schedulers.slurm.accounting import read_usage
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode, read_cluster, read_nodes
-from gridwright.schedulers.slurm.dependencies import (
+from gridwright.schedulers.slurm.ends import (
     ResolvedDependencies,
+    ended_otherwise,
     resolve,
+    write_ends,
 )
-from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
-from gridwright.schedulers.slurm.job_directories import JobDirectories, make_job_directories
-from gridwright.schedulers.slurm.job_script import private_prefix
+from gridwright.schedulers.slurm.job_script import JobDirectories, make_job_directories, private_prefix
 from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.queue import QueueRow
 from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.section import section_of
 from gridwright.schedulers.slurm.submission import (
+    LEASE_S,
     SbatchCall,
+    SlurmAccess,
     log_file,
     memory_mib,
     request_problems,
+    scancel,
+    submit_request,
+    try_request,
 )
-from gridwright.schedulers.slurm.submitting import LEASE_S, submit_request, try_request
-from gridwright.schedulers.slurm.tools import Tools
-from gridwright.schedulers.slurm.translations import ReasonMeaning, job_state, reason
-from gridwright.schedulers.slurm.usage import read_usage
+from gridwright.schedulers.slurm.tools import ReasonMeaning, Tools, job_state, reason
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.schedulers.usage import JobUsage
 from gridwright.spec.model import GridSpec
@@ -156,9 +159,7 @@ def _queue(
 ) -> PlacementCheck:
     return queue_check(
         request,
-        partition.name if partition is not None else None,
-        is_up=partition is not None and partition.up,
-        longest_s=partition.longest_s if partition is not None else None,
+        partition,
         dependencies=[
             Requirement(
                 name=f"after {dependency}",
