@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -14,6 +14,7 @@ from gridwright.schedulers.batch.directories import OwnDirectories
 from gridwright.schedulers.batch.identifiers import elements_named
 from gridwright.schedulers.batch.record import JobEnd, Submission, SubmissionRecord
 from gridwright.schedulers.batch.system import BatchQueue
+from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import (
     Job,
     JobExplanation,
@@ -25,6 +26,7 @@ from gridwright.schedulers.job import (
 )
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.output_paths import filled
+from gridwright.schedulers.private_sweep import SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
 from gridwright.schedulers.usage import JobUsage
 from gridwright.state_parts import this_user
 from gridwright.units import format_bytes
@@ -33,6 +35,7 @@ CANCELLED_BY_USER = "its user cancelled it"
 
 R = TypeVar("R", bound=SubmissionRecord)
 V = TypeVar("V")
+L = TypeVar("L")
 
 
 class PlacedRow(Protocol):
@@ -272,6 +275,62 @@ def node_check(
         provided = "free" if alone else "in use"
         requirements.append(Requirement(name="alone", required="free", provided=provided, fits=alone))
     return PlacementCheck(place=node.name, requirements=requirements)
+
+
+def adopt(record: SubmissionRecord, live: Iterable[Submission], numbers: Mapping[JobTag, int]) -> bool:
+    """Write down the numbers of jobs that were submitted, and whose answer nobody read; whether any were."""
+    found = [(each.tag, numbers[each.tag]) for each in live if each.number is None and each.tag in numbers]
+    if found:
+        record.accepted(found)
+    return bool(found)
+
+
+def note_seen(
+    record: SubmissionRecord,
+    live: Iterable[Submission],
+    listed: Collection[JobTag],
+    *,
+    now: float,
+    every_s: float,
+) -> None:
+    """Note which submissions the scheduler has `listed`, each not more often than every so many seconds."""
+    stale = [each.token for each in live if each.tag in listed and now - each.seen > every_s]
+    if stale:
+        record.saw(stale)
+
+
+def sweep(
+    head: HeadNode, left: Iterable[tuple[Submission, L, str]]
+) -> Iterator[tuple[str, list[L], int | None]]:
+    """Remove private directories of jobs that have ended: those with the prefix that follows each.
+
+    Yields library, jobs and exit status for each command: NO_LIBRARY where the head node does not see that,
+    None where a file system hangs, which must not keep jobs from being shown; the library is left then.
+    """
+    by_library: dict[str, list[tuple[L, str]]] = {}
+    for submission, job, prefix in left:
+        for library in ("work", "util"):
+            if directory := submission.request.libraries.get(library):
+                by_library.setdefault(directory, []).append((job, prefix))
+    for directory, jobs in by_library.items():
+        for first in range(0, len(jobs), SWEEP_AT_ONCE):
+            chosen = jobs[first : first + SWEEP_AT_ONCE]
+            command = sweep_command(directory, [prefix for _, prefix in chosen])
+            try:
+                status: int | None = head.run(command, timeout_s=SWEEP_TIMEOUT_S).status
+            except GridwrightError:
+                status = None
+            yield directory, [job for job, _ in chosen], status
+            if status is None:
+                break
+
+
+def private_prefix(tag: JobTag, element: int) -> str:
+    """How the names of a job's private directories begin.
+
+    The number of the restart follows, and random letters where somebody else had taken that name.
+    """
+    return f"gridwright-{tag}." if element == WHOLE else f"gridwright-{tag}_{element}."
 
 
 def recorded_usage(record: SubmissionRecord) -> Iterator[JobUsage]:

@@ -36,10 +36,14 @@ from gridwright.schedulers.batch.recorded import (
     CANCELLED_BY_USER,
     ListedState,
     RecordedScheduler,
+    adopt,
     listed_job,
     node_check,
+    note_seen,
     output_file,
+    private_prefix,
     queue_check,
+    sweep,
 )
 from gridwright.schedulers.batch.submission import (
     LEASE_S,
@@ -63,7 +67,6 @@ from gridwright.schedulers.job import (
     Requirement,
 )
 from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.private_sweep import SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.spec.scheduler import SchedulerSection
 from gridwright.state_parts import KEPT_S
@@ -108,32 +111,18 @@ class Reconciliation:
         for row in self._system.queue():
             if not row.state.final:
                 rows.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
-        self._adopt(live, {tag: next(iter(found.values())).number for tag, found in rows.items()})
+        adopt(self._record, live, _numbers(rows))
         view = BatchQueueView(self._record.live(), rows)
         missing = self._end_by_runs(view)
         missing = self._end_by_accounting(missing)
         self._settle(missing)
         self._cancel_again(view)
-        stale = [
-            each.token for each in view.live if rows.get(each.tag) and self._now - each.seen > _SEEN_EVERY_S
-        ]
-        if stale:
-            self._record.saw(stale)
+        note_seen(self._record, view.live, rows, now=self._now, every_s=_SEEN_EVERY_S)
         still = self._record.live()
         for token in {each.token for each in view.live} - {each.token for each in still}:
             ended = next(each for each in view.live if each.token == token)
             self._directories.forget(ended.tag)
         return BatchQueueView(still, rows)
-
-    def _adopt(self, live: Sequence[Submission], numbers: Mapping[JobTag, int]) -> None:
-        """Write down the numbers of jobs that were submitted, and whose answer nobody read."""
-        self._record.accepted(
-            [
-                (submission.tag, numbers[submission.tag])
-                for submission in live
-                if submission.number is None and submission.tag in numbers
-            ]
-        )
 
     def _end_by_runs(self, view: BatchQueueView) -> dict[str, _Missing]:
         """Write down what has left the queue and told how it ended; what has not told, by token."""
@@ -182,10 +171,7 @@ class Reconciliation:
             if requested.get(row.tag) not in (None, row.number):
                 continue
             past.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
-        self._adopt(
-            [each.submission for each in missing.values()],
-            {tag: next(iter(found.values())).number for tag, found in past.items()},
-        )
+        adopt(self._record, [each.submission for each in missing.values()], _numbers(past))
         ends: list[JobEnd] = []
         left: dict[str, _Missing] = {}
         for token, each in missing.items():
@@ -310,6 +296,11 @@ class _Missing:
     cancelled: set[int]
     alone: bool
     """Whether the queue knows none of the submission's jobs."""
+
+
+def _numbers(rows: Mapping[JobTag, Mapping[int, BatchRow]]) -> dict[JobTag, int]:
+    """The batch system's number of each submission that it has a row of."""
+    return {tag: next(iter(places.values())).number for tag, places in rows.items()}
 
 
 def _key(element: int) -> str:
@@ -455,32 +446,17 @@ def clean_up(head: HeadNode, record: BatchRecord) -> None:
 
     A library that the head node does not see is on a disk of the job's node: what is left there stays.
     """
-    by_library: dict[str, list[tuple[JobEnd, str]]] = {}
     leftovers = record.leftovers()
-    for end in leftovers:
-        submission = record.by_token(end.token)
-        if submission is None:
-            continue
-        prefix = f"gridwright-{submission.tag}" + ("." if end.element == WHOLE else f"_{end.element}.")
-        for library in ("work", "util"):
-            if directory := submission.request.libraries.get(library):
-                by_library.setdefault(directory, []).append((end, prefix))
-    for directory, found in by_library.items():
-        if not _swept(head, directory, [prefix for _, prefix in found]):
-            # A file system that hangs must not keep jobs from being shown; the next command tries again.
-            return
+    left = [
+        (submission, end, private_prefix(submission.tag, end.element))
+        for end in leftovers
+        if (submission := record.by_token(end.token)) is not None
+    ]
+    if any(status is None for _, _, status in sweep(head, left)):
+        # The next command tries again.
+        return
     if leftovers:
         record.swept(leftovers)
-
-
-def _swept(head: HeadNode, directory: str, prefixes: Sequence[str]) -> bool:
-    for first in range(0, len(prefixes), SWEEP_AT_ONCE):
-        command = sweep_command(directory, prefixes[first : first + SWEEP_AT_ONCE])
-        try:
-            head.run(command, timeout_s=SWEEP_TIMEOUT_S)
-        except GridwrightError:
-            return False
-    return True
 
 
 class BatchScheduler(RecordedScheduler[BatchRecord, BatchQueueView]):

@@ -6,11 +6,17 @@ import time
 from collections.abc import Iterator, Sequence
 
 from gridwright.schedulers.job import Job, JobExplanation, JobState, PlacementCheck, Requirement
-from gridwright.schedulers.local.dependencies import UnmetDependency, dependencies_of, dependency_progress
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Block, Decision, Obstacle, PendingJob, decide
-from gridwright.schedulers.local.queries import QueueSnapshot, queue_snapshot, read_jobs
+from gridwright.schedulers.local.queries import (
+    QueueSnapshot,
+    UnmetDependency,
+    dependencies_of,
+    dependency_progress,
+    queue_snapshot,
+    read_jobs,
+)
 from gridwright.schedulers.local.store import Store
 from gridwright.units import format_bytes
 

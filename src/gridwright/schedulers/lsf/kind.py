@@ -10,18 +10,17 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gridwright.schedulers.batch.kind import BatchKind
 from gridwright.schedulers.batch.tools import BatchTools
-from gridwright.schedulers.kind import SchedulerKind
-from gridwright.schedulers.lsf.commands import NO_JOBS, plain_node
+from gridwright.schedulers.lsf.commands import plain_node, says
 from gridwright.schedulers.lsf.queue import EVENT, ending, moment, size
 from gridwright.schedulers.lsf.section import LsfSection
 from gridwright.schedulers.usage import JobUsage
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from gridwright.schedulers.batch.scheduler import BatchScheduler
+    from gridwright.schedulers.batch.system import BatchSystem
     from gridwright.schedulers.head_node import HeadNode
-    from gridwright.schedulers.job import NodeState
     from gridwright.spec.model import GridSpec
 
 
@@ -43,9 +42,7 @@ def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUs
     )
     printed = tools.query(
         ["bacct", "-u", "all", "-l", "-UF", "-C", between],
-        allowed=lambda answer: any(
-            each in (answer.stdout + answer.stderr).decode(errors="replace").lower() for each in NO_JOBS
-        ),
+        allowed=says,
         timeout_s=_LONG_S,
     )
     usage = parse_accounting(printed.decode(errors="replace"))
@@ -111,26 +108,16 @@ def _slots(event: str) -> int:
     return sum(int(number or 1) for number in hosts) or 1
 
 
-class LsfKind(SchedulerKind[LsfSection]):
+class LsfKind(BatchKind[LsfSection]):
     """Hands jobs to LSF through its own commands on the head node."""
 
     spec_model = LsfSection
 
-    def open(self, spec: GridSpec, head: HeadNode) -> BatchScheduler:
-        """The LSF of a grid; see SchedulerKind."""
-        from gridwright.schedulers.batch.directories import make_batch_directories
-        from gridwright.schedulers.batch.scheduler import BatchScheduler
-        from gridwright.schedulers.lsf.system import Lsf
-        from gridwright.schedulers.state_directory import state_directory
-
-        directories = make_batch_directories(state_directory(spec), "lsf")
-        return BatchScheduler(Lsf(spec, head), spec.scheduler, head, directories)
-
-    def nodes(self, spec: GridSpec, head: HeadNode) -> list[NodeState]:
-        """As bhosts tells them: nothing of the state directory is needed."""
+    def system(self, spec: GridSpec, head: HeadNode) -> BatchSystem:
+        """The LSF of a grid."""
         from gridwright.schedulers.lsf.system import Lsf
 
-        return list(Lsf(spec, head).facts().nodes.values())
+        return Lsf(spec, head)
 
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
         """What bacct has of all users; of jobs that were submitted here our own record, which is exact."""

@@ -18,7 +18,7 @@ from gridwright.schedulers.batch.system import BatchRow
 from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag, tag_of
-from gridwright.schedulers.lsf.commands import NO_JOBS, plain_node, records
+from gridwright.schedulers.lsf.commands import plain_node, records, says
 
 _WORD = re.compile(r"TERM_[A-Z_]+")
 
@@ -160,12 +160,7 @@ def read_history(tools: BatchTools, requested: Mapping[JobTag, int | None]) -> l
     rows: list[BatchRow] = []
     for first in range(0, len(numbers), _AT_ONCE):
         command = ["bhist", "-a", "-l", "-UF", "-n", "0", *numbers[first : first + _AT_ONCE]]
-        printed = tools.query(
-            command,
-            allowed=lambda answer: any(
-                each in (answer.stdout + answer.stderr).decode(errors="replace").lower() for each in NO_JOBS
-            ),
-        )
+        printed = tools.query(command, allowed=says)
         rows += [row for row in parse_history(printed.decode(errors="replace")) if row.tag in requested]
     return rows
 

@@ -27,7 +27,7 @@ from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.index_ranges import fold_indices
 from gridwright.schedulers.job import JobRequest, NodeState
 from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.lsf.commands import NO_JOBS, records, tools
+from gridwright.schedulers.lsf.commands import NO_JOBS, records, says, tools
 from gridwright.schedulers.lsf.queue import description, read_history, read_queue
 from gridwright.schedulers.lsf.section import section_of
 from gridwright.spec.model import GridSpec
@@ -272,10 +272,7 @@ class Lsf:
             # It fails where one of the jobs has ended meanwhile, and goes on with the others.
             self._tools.query(
                 ["bkill", *names[first : first + _AT_ONCE]],
-                allowed=lambda answer: any(
-                    each in (answer.stdout + answer.stderr).decode(errors="replace").lower()
-                    for each in (*NO_JOBS, *_FINISHED)
-                ),
+                allowed=lambda answer: says(answer, (*NO_JOBS, *_FINISHED)),
             )
 
     def why_waits(self, number: int) -> str | None:

@@ -33,15 +33,15 @@ from gridwright.schedulers.usage import JobUsage
 
 _AT_ONCE = 400
 """Tokens or names in one command, so that its arguments stay short."""
-_HEAD = re.compile(r"JobId=(?P<JobId>\d+) UserId=(?P<user>[^\s()]*)\((?P<uid>\d+)\) GroupId=\S* Name=")
+_HEAD = re.compile(r"JobId=(?P<JobId>\d+) UserId=(?P<User>[^\s()]*)\((?P<uid>\d+)\) GroupId=\S* Name=")
 _MIDDLE = re.compile(
-    r" JobState=(?P<JobState>[A-Z_]+) Partition=(?P<Partition>\S*) TimeLimit=\S* StartTime=(?P<StartTime>\S+)"
-    r" EndTime=(?P<EndTime>\S+) NodeList=(?P<NodeList>None assigned|\S*) NodeCnt=\d+ ProcCnt=(?P<ProcCnt>\d+)"
+    r" JobState=(?P<State>[A-Z_]+) Partition=(?P<Partition>\S*) TimeLimit=\S* StartTime=(?P<Start>\S+)"
+    r" EndTime=(?P<End>\S+) NodeList=(?P<NodeList>None assigned|\S*) NodeCnt=\d+ ProcCnt=(?P<AllocCPUS>\d+)"
     r" WorkDir="
 )
 _ACCOUNT = re.compile(r" ReservationName=\S* Tres=\S* Account=(?P<Account>\S*) QOS=\S* WcKey=")
 _TAIL = re.compile(
-    r" SubmitTime=(?P<SubmitTime>\S+) EligibleTime=(?P<EligibleTime>\S+)"
+    r" SubmitTime=(?P<Submit>\S+) EligibleTime=(?P<Eligible>\S+)"
     r"(?: ArrayJobId=(?P<ArrayJobId>\d+) ArrayTaskId=(?P<ArrayTaskId>\d+))?(?: \w+=\S*)*"
     r" ExitCode=(?P<ExitCode>\d+:\d+) ?"
 )
@@ -156,10 +156,11 @@ def _own() -> list[str]:
     return ["-u", str(os.geteuid())]
 
 
-def completion_fields(line: str) -> Mapping[str, str | None] | None:
-    """The fields of a line of jobcomp/filetxt; None where it is no whole one.
+def completion_fields(line: str) -> dict[str, str] | None:
+    """The fields of a line of jobcomp/filetxt, by sacct's names for them; None where it is no whole one.
 
-    Name and directory may hold anything, also what looks like a field.
+    Name and directory may hold anything, also what looks like a field. JobId and ArrayJobId are Slurm's
+    numbers of the job and of its array, uid is that of the user.
     """
     head, at, end = _HEAD.match(line), line.rfind(" ReservationName="), line.rfind(" SubmitTime=")
     if head is None or not head.end() < at < end:
@@ -168,22 +169,17 @@ def completion_fields(line: str) -> Mapping[str, str | None] | None:
     account, tail = _ACCOUNT.match(line, at, end), _TAIL.fullmatch(line, end)
     if middle is None or account is None or tail is None:
         return None
-    name = {"Name": line[head.end() : middle.start()]}
-    return head.groupdict() | name | middle.groupdict() | account.groupdict() | tail.groupdict()
+    found = {"JobName": line[head.end() : middle.start()]}
+    for part in (head, middle, account, tail):
+        found |= part.groupdict(default="")
+    array, element = found["ArrayJobId"], found["ArrayTaskId"]
+    return found | {"JobID": f"{array}_{element}" if array else found["JobId"]}
 
 
 def parse_completion(line: str, uid: int) -> QueueRow | None:
     """A line of jobcomp/filetxt; None where it is no job of ours, of the user with this number."""
     fields = completion_fields(line)
-    if fields is None or fields["uid"] != str(uid):
-        return None
-    element = fields["ArrayTaskId"]
-    return _row(
-        (int(fields["ArrayJobId"] or fields["JobId"] or 0), None if element is None else int(element)),
-        fields["Name"] or "",
-        fields["JobState"] or "",
-        {name: fields[name] or "" for name in ("ExitCode", "StartTime", "EndTime", "Partition", "NodeList")},
-    )
+    return None if fields is None or fields["uid"] != str(uid) else _row(fields)
 
 
 def sacct_fields(line: str, asked: str) -> dict[str, str] | None:
@@ -201,28 +197,23 @@ def sacct_fields(line: str, asked: str) -> dict[str, str] | None:
 def parse_sacct(line: str) -> QueueRow | None:
     """A line of sacct -P in our format; None where it is no job of ours, or elements that have not begun."""
     fields = sacct_fields(line, FIELDS)
-    parts = split_identifier(fields["JobID"]) if fields is not None else None
-    if fields is None or parts is None or not fields["State"]:
-        return None
-    times = {"StartTime": fields["Start"], "EndTime": fields["End"]}
-    word = fields["State"].split()[0].rstrip("+")
-    return _row((int(parts[0]), parts[1]), fields["JobName"], word, fields | times)
+    return None if fields is None or not fields["State"] else _row(fields)
 
 
-def _row(job: tuple[int, int | None], name: str, word: str, fields: Mapping[str, str]) -> QueueRow | None:
-    """A row of the accounting, of a number and an index in an array; None where the job is not ours."""
-    if tag_of(name) is None:
+def _row(fields: Mapping[str, str]) -> QueueRow | None:
+    parts = split_identifier(fields["JobID"])
+    if parts is None or tag_of(fields["JobName"]) is None:
         return None
     exit_status, signal = _ended_with(fields["ExitCode"])
     return QueueRow(
-        job_id=job[0],
-        indices=None if job[1] is None else (job[1],),
-        name=name,
-        words=(word,),
+        job_id=int(parts[0]),
+        indices=None if parts[1] is None else (parts[1],),
+        name=fields["JobName"],
+        words=(fields["State"].split()[0].rstrip("+"),),
         queue=fields["Partition"] or None,
         node=_node(fields["NodeList"]),
-        started=moment(fields["StartTime"]),
-        ended=moment(fields["EndTime"]),
+        started=moment(fields["Start"]),
+        ended=moment(fields["End"]),
         exit_status=exit_status,
         signal=signal,
         accounted=True,
@@ -238,10 +229,8 @@ def _node(text: str) -> str | None:
     return None if text in ("", "(null)", "None") or text.startswith("None ") else text
 
 
-def moment(text: str | None) -> float | None:
+def moment(text: str) -> float | None:
     """Seconds since 1970, or a time of the head node's zone, which is taken to be ours."""
-    if text is None:
-        return None
     if text.isdigit():
         return float(text) or None
     try:
@@ -339,7 +328,7 @@ def believed_usage(lines: Iterable[str], threads: int, cores: int, now: float) -
     refused: list[JobUsage] = []
     for (sign, fields, usage), fits in zip(read, fit, strict=True):
         # Elements of an array have numbers of their own, and all are of one user.
-        numbers = {fields["JobId"] or "", fields["ArrayJobId"] or fields["JobId"] or ""}
+        numbers = {fields["JobId"], fields["ArrayJobId"] or fields["JobId"]}
         same_user = sign == " " and all(owners.get(number, usage.user) == usage.user for number in numbers)
         if same_user and fits and _can_be(usage, last.get(usage.id), cores, now):
             owners |= dict.fromkeys(numbers, usage.user)
@@ -387,30 +376,7 @@ def _can_be(usage: JobUsage, before: JobUsage | None, cores: int, now: float) ->
 def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
     """A line of jobcomp/filetxt; None where it is no whole one."""
     fields = completion_fields(line)
-    if fields is None:
-        return None
-    found = _usage(
-        _identifier(fields["JobId"] or "", fields["ArrayJobId"], fields["ArrayTaskId"]),
-        {
-            "JobName": fields["Name"],
-            "State": fields["JobState"],
-            "User": fields["user"],
-            "Account": fields["Account"],
-            "Partition": fields["Partition"],
-            "NodeList": fields["NodeList"],
-            "AllocCPUS": fields["ProcCnt"],
-            "Submit": fields["SubmitTime"],
-            "Eligible": fields["EligibleTime"],
-            "Start": fields["StartTime"],
-            "End": fields["EndTime"],
-        },
-        threads,
-    )
-    return replace(found, forgeable=True)
-
-
-def _identifier(job: str, array: str | None, element: str | None) -> str:
-    return f"{array}_{element}" if element and element.isdigit() and array else job
+    return None if fields is None else replace(_usage(fields, threads), forgeable=True)
 
 
 def _usage_from_database(tools: Tools, cluster: Cluster, since: float, until: float) -> list[JobUsage]:
@@ -446,7 +412,7 @@ def parse_sacct_usage(lines: Iterable[str], threads: int = 1) -> list[JobUsage]:
             continue
         usage.append(
             replace(
-                _usage(identifier, row, threads),
+                _usage(row, threads),
                 cpu_s=parse_cpu(row["TotalCPU"]),
                 memory_bytes=_bytes(row["ReqMem"]),
             )
@@ -473,16 +439,16 @@ def _sum(first: int | None, second: int | None) -> int | None:
     return None if first is None and second is None else (first or 0) + (second or 0)
 
 
-def _usage(identifier: str, row: Mapping[str, str | None], threads: int) -> JobUsage:
+def _usage(row: Mapping[str, str], threads: int) -> JobUsage:
     """A record out of fields by the names that sacct has for them."""
-    name, node, cpus, account = row["JobName"] or "", row["NodeList"], row["AllocCPUS"] or "", row["Account"]
-    place = _node(node or "")
+    name, cpus, account = row["JobName"], row["AllocCPUS"], row["Account"]
+    place = _node(row["NodeList"])
     return JobUsage(
-        id=identifier,
+        id=row["JobID"],
         name=name.rpartition("~")[0] if tag_of(name) else name,
-        state=job_state([row["State"] or ""]).state,
+        state=job_state([row["State"]]).state,
         user=row["User"] or None,
-        account=None if account in (None, "", "(null)") else account,
+        account=None if account in ("", "(null)") else account,
         queue=row["Partition"] or None,
         node=place,
         cores=max(1, int(cpus) // threads) if cpus.isdigit() else 1,

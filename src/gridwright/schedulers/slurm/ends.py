@@ -12,6 +12,7 @@ from gridwright.errors import Problem
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.identifiers import BY_TOKEN, doom_sentence, look_up
 from gridwright.schedulers.batch.record import JobEnd, Submission
+from gridwright.schedulers.batch.recorded import CANCELLED_BY_USER
 from gridwright.schedulers.dependency import Dependency, DependencyType, aftercorr_problems, parse_dependency
 from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.job import JobRequest, JobState
@@ -138,16 +139,6 @@ _UNTOLD = ("", "None", "NonZeroExitCode", "TimeLimit", "OutOfMemory", "(null)")
 """Reasons that say no more than the state."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """Where and when a job ran."""
-
-    node: str | None = None
-    queue: str | None = None
-    started: float | None = None
-    ended: float | None = None
-
-
 def ended_by_slurm(submission: Submission, element: int, row: QueueRow, cancelled: bool) -> JobEnd | None:
     """What became of a job by Slurm's queue, or its accounting; None where it has not ended by them."""
     state = job_state(row.words)
@@ -160,23 +151,14 @@ def ended_by_slurm(submission: Submission, element: int, row: QueueRow, cancelle
         state.state,
         status=(row.exit_status, row.signal) if has_run or row.accounted else (None, None),
         sentence=_sentence(submission, state.sentence, row.reason, state.state, cancelled),
-        # Slurm gives a job that was cancelled while it waited the time of that as its start.
-        where=_Where(row.node, row.queue, row.started if has_run else None, row.ended),
+        row=row,
         restarts=row.restarts,
     )
 
 
 def ended_otherwise(submission: Submission, element: int, state: JobState, sentence: str) -> JobEnd:
     """What became of a job that Slurm does not know."""
-    return _ended(
-        submission,
-        element,
-        state,
-        status=(None, None),
-        sentence=sentence,
-        where=_Where(),
-        restarts=0,
-    )
+    return _ended(submission, element, state, sentence=sentence)
 
 
 def ended_by_script(
@@ -195,8 +177,7 @@ def ended_by_script(
         element,
         JobState.COMPLETED if status == 0 else JobState.FAILED,
         status=decode_end(status, 0),
-        sentence=None,
-        where=_Where(ended=directories.run_ended(run)),
+        ended=directories.run_ended(run),
         restarts=int(run.rpartition(".")[2]),
     )
 
@@ -280,10 +261,11 @@ def _ended(
     element: int,
     state: JobState,
     *,
-    status: tuple[int | None, int | None],
-    sentence: str | None,
-    where: _Where,
-    restarts: int,
+    status: tuple[int | None, int | None] = (None, None),
+    sentence: str | None = None,
+    row: QueueRow | None = None,
+    ended: float | None = None,
+    restarts: int = 0,
 ) -> JobEnd:
     exit_status, signal = status
     if state is JobState.COMPLETED:
@@ -298,10 +280,11 @@ def _ended(
         exit_status=exit_status,
         signal=signal,
         reason=sentence or (exit_reason(exit_status, signal) if state is JobState.FAILED else None),
-        node=where.node,
-        queue=where.queue or submission.request.queue,
-        started=where.started,
-        ended=where.ended,
+        node=row.node if row is not None else None,
+        queue=(row.queue if row is not None else None) or submission.request.queue,
+        # Slurm gives a job that was cancelled while it waited the time of that as its start.
+        started=row.started if row is not None and row.node is not None else None,
+        ended=row.ended if row is not None else ended,
         restarts=submission.interruptions + restarts,
         attempt=submission.attempt,
     )
@@ -318,7 +301,7 @@ def _sentence(
         return of_state
     if state is JobState.CANCELLED:
         if cancelled:
-            return "its user cancelled it"
+            return CANCELLED_BY_USER
         by_dependency = slurms.startswith("Dependency") or (not slurms and submission.request.after)
         return BY_DEPENDENCY if by_dependency else "it was cancelled in Slurm"
     untold = state is not JobState.FAILED or slurms in _UNTOLD

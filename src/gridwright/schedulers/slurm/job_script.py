@@ -196,14 +196,6 @@ def script_arguments(
     ]
 
 
-def private_prefix(tag: JobTag, index: int | None) -> str:
-    """How the names of a job's private directories begin.
-
-    The number of the restart follows, and random letters where somebody else had taken that name.
-    """
-    return f"gridwright-{tag}." if index is None else f"gridwright-{tag}_{index}."
-
-
 def _goes_round(name: str) -> bool:
     return name in _OF_THE_SHELL or _HELD_BY_A_SHELL.fullmatch(name) is None
 

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.record import JobEnd, Submission
+from gridwright.schedulers.batch.recorded import CANCELLED_BY_USER, adopt, note_seen
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.accounting import believed_row, read_past
@@ -167,9 +168,7 @@ def _forgotten(
         elif element in doomed:
             ends.append(ended_otherwise(jobs.submission, element, JobState.CANCELLED, BY_DEPENDENCY))
         elif element in cancelled:
-            ends.append(
-                ended_otherwise(jobs.submission, element, JobState.CANCELLED, "its user cancelled it")
-            )
+            ends.append(ended_otherwise(jobs.submission, element, JobState.CANCELLED, CANCELLED_BY_USER))
         elif last_run(jobs.submission.tag, element, begun) is None:
             if sure or not jobs.alone:
                 sentence = "it was cancelled in Slurm before it began"
@@ -198,7 +197,7 @@ def _settled(
         if end := ended_by_script(access.directories, submission, element, begun):
             ends.append(end)
         elif element in cancelled:
-            ends.append(ended_otherwise(submission, element, JobState.CANCELLED, "its user cancelled it"))
+            ends.append(ended_otherwise(submission, element, JobState.CANCELLED, CANCELLED_BY_USER))
         elif last_run(submission.tag, element, begun) is not None:
             orphans.append(element)
         else:
@@ -339,7 +338,8 @@ def reconcile(access: SlurmAccess, record: JobRecord) -> QueueView:
     began = time.time()
     queue = read_queue(access.tools, sum(len(each.elements) for each in live))
     rows = by_tag(queue)
-    live = _adopt(record, live, rows)
+    if adopt(record, live, {tag: listed[0].job_id for tag, listed in rows.items()}):
+        live = record.live()
     standing = QueueView(live, rows)
     refused = _refused(access, record, standing)
     missing = _write_ends(access, record, standing, refused)
@@ -352,23 +352,8 @@ def reconcile(access: SlurmAccess, record: JobRecord) -> QueueView:
     if refused:
         note_orphans(access, record, refused)
         resume(access.tools, drained_nodes(access.tools))
-    _note_seen(record, standing, began)
+    note_seen(record, standing.live, rows, now=began, every_s=_SEEN_EVERY_S)
     return QueueView(record.live(), rows)
-
-
-def _adopt(
-    record: JobRecord, live: Sequence[Submission], rows: Mapping[JobTag, Sequence[QueueRow]]
-) -> list[Submission]:
-    """Write down the numbers of jobs whose sbatch had an answer that nobody read."""
-    found = [
-        (submission.tag, rows[submission.tag][0].job_id)
-        for submission in live
-        if submission.number is None and rows.get(submission.tag)
-    ]
-    if not found:
-        return list(live)
-    record.accepted(found)
-    return record.live()
 
 
 def _refused(access: SlurmAccess, record: JobRecord, standing: QueueView) -> dict[str, set[int]]:
@@ -505,13 +490,3 @@ def _ask_accounting(
     record.accepted(adopted.items())
     write_ends(record, standing.live, ends)
     return absent, past.complete
-
-
-def _note_seen(record: JobRecord, standing: QueueView, began: float) -> None:
-    stale = [
-        each.token
-        for each in standing.live
-        if standing.rows.get(each.tag) and began - each.seen > _SEEN_EVERY_S
-    ]
-    if stale:
-        record.saw(stale)

@@ -39,7 +39,9 @@ from gridwright.schedulers.batch.recorded import (
     listed_job,
     node_check,
     output_file,
+    private_prefix,
     queue_check,
+    sweep,
 )
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
 from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
@@ -53,7 +55,7 @@ from gridwright.schedulers.job import (
     Requirement,
 )
 from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.private_sweep import NO_LIBRARY, SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
+from gridwright.schedulers.private_sweep import NO_LIBRARY
 from gridwright.schedulers.slurm.accounting import read_usage
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode, read_cluster, read_nodes
 from gridwright.schedulers.slurm.ends import (
@@ -62,7 +64,7 @@ from gridwright.schedulers.slurm.ends import (
     resolve,
     write_ends,
 )
-from gridwright.schedulers.slurm.job_script import JobDirectories, make_job_directories, private_prefix
+from gridwright.schedulers.slurm.job_script import JobDirectories, make_job_directories
 from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.queue import QueueRow
 from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
@@ -292,56 +294,24 @@ def clean_up(access: SlurmAccess, record: JobRecord) -> None:
     down for the next job there.
     """
     leftovers = record.leftovers()
-    if not leftovers:
-        return
-    by_library: dict[str, list[tuple[Submission, int, str | None]]] = {}
-    for token, element, node in leftovers:
-        submission = record.by_token(token)
-        if submission is not None:
-            for library in ("work", "util"):
-                if directory := submission.request.libraries.get(library):
-                    by_library.setdefault(directory, []).append((submission, element, node))
-    for directory, jobs in by_library.items():
-        _clean_library(access, record, directory, jobs)
-    record.swept([(token, element) for token, element, _ in leftovers])
-
-
-def _clean_library(
-    access: SlurmAccess,
-    record: JobRecord,
-    directory: str,
-    jobs: list[tuple[Submission, int, str | None]],
-) -> None:
-    for first in range(0, len(jobs), SWEEP_AT_ONCE):
-        chosen = jobs[first : first + SWEEP_AT_ONCE]
-        prefixes = [_prefix(submission, element, record) for submission, element, _ in chosen]
-        command = sweep_command(directory, prefixes)
-        try:
-            status = access.tools.head.run(command, timeout_s=SWEEP_TIMEOUT_S).status
-        except GridwrightError:
-            # A file system that hangs must not keep jobs from being shown; the directories stay.
-            return
-        if status == NO_LIBRARY:
-            _leave_to_nodes(access, record, directory, chosen)
+    left = [
+        (submission, (_prefix(submission, element, record), node), _prefix(submission, element, record))
+        for token, element, node in leftovers
+        if (submission := record.by_token(token)) is not None
+    ]
+    for library, jobs, status in sweep(access.tools.head, left):
+        for prefix, node in jobs if status == NO_LIBRARY and "\n" not in library else ():
+            if node is not None and "/" not in node:
+                with (access.directories.leftovers / node).open("a") as file:
+                    file.write(f"{library}/{prefix}\n")
+    if leftovers:
+        record.swept([(token, element) for token, element, _ in leftovers])
 
 
 def _prefix(submission: Submission, element: int, record: JobRecord) -> str:
     ended = record.ended(submission.token).get(element)
     attempt = ended.attempt if ended is not None else submission.attempt
-    return private_prefix(JobTag(submission.token, attempt), None if element == WHOLE else element)
-
-
-def _leave_to_nodes(
-    access: SlurmAccess,
-    record: JobRecord,
-    directory: str,
-    jobs: list[tuple[Submission, int, str | None]],
-) -> None:
-    for submission, element, node in jobs:
-        if node is None or "/" in node or "\n" in directory:
-            continue
-        with (access.directories.leftovers / node).open("a") as file:
-            file.write(f"{directory}/{_prefix(submission, element, record)}\n")
+    return private_prefix(JobTag(submission.token, attempt), element)
 
 
 class Batch:
