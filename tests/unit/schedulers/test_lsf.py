@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.schedulers.batch.system import AfterJob, BatchCall
-from gridwright.schedulers.batch.tools import Answered
+from gridwright.schedulers.batch.system import AfterJob, Answered, BatchCall
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.head_node import LocalHeadNode
-from gridwright.schedulers.index_ranges import fold_indices
+from gridwright.schedulers.indices import fold_indices
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag

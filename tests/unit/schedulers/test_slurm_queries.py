@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.schedulers.batch.identifiers import split_identifier
-from gridwright.schedulers.index_ranges import expand_indices, fold_indices
+from gridwright.schedulers.batch.record import split_identifier
+from gridwright.schedulers.indices import expand_indices, fold_indices
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.slurm.accounting import parse_completion, parse_sacct

@@ -15,13 +15,13 @@ from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
-from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.scheduler import explain_job
 from gridwright.schedulers.slurm.submission import (
     SbatchCall,
     parse_answer,
     request_problems,
     sbatch_arguments,
+    sbatch_options,
     slurm_time,
 )
 from gridwright.schedulers.slurm.tools import ToolRefused, Tools, reason, refusal

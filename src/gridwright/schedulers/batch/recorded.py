@@ -11,8 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.directories import OwnDirectories
-from gridwright.schedulers.batch.identifiers import elements_named
-from gridwright.schedulers.batch.record import JobEnd, Submission, SubmissionRecord
+from gridwright.schedulers.batch.record import JobEnd, Submission, SubmissionRecord, elements_named
 from gridwright.schedulers.batch.system import BatchQueue
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import (

@@ -24,14 +24,16 @@ from dataclasses import dataclass, field, replace
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE, RunEnd
 from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
-from gridwright.schedulers.batch.identifiers import (
+from gridwright.schedulers.batch.record import (
+    BatchRecord,
+    JobEnd,
+    Submission,
     by_tokens,
     doom_sentence,
     states_of,
     unknown_job,
     waited_for,
 )
-from gridwright.schedulers.batch.record import BatchRecord, JobEnd, Submission
 from gridwright.schedulers.batch.recorded import (
     CANCELLED_BY_USER,
     ListedState,

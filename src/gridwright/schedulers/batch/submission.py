@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.node_programs.batch_job.job_file import JobFile, Predecessor
 from gridwright.schedulers.batch.directories import BatchDirectories
-from gridwright.schedulers.batch.identifiers import WaitedFor
-from gridwright.schedulers.batch.record import BatchRecord
+from gridwright.schedulers.batch.record import BatchRecord, WaitedFor
 from gridwright.schedulers.batch.system import (
+    ANSWER_S,
+    PATIENCE_S,
     AfterJob,
     BatchCall,
     BatchFacts,
@@ -20,7 +21,6 @@ from gridwright.schedulers.batch.system import (
     NotTaken,
     Unclear,
 )
-from gridwright.schedulers.batch.tools import ANSWER_S, PATIENCE_S
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag

@@ -14,10 +14,10 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem
-from gridwright.schedulers.array_text import parse_array
 from gridwright.schedulers.begin_time import parse_begin
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
 from gridwright.schedulers.flows.flow_file import FlowJob, JobFlow
+from gridwright.schedulers.indices import parse_array
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 

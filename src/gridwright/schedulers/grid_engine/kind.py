@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gridwright.schedulers.batch.kind import BatchKind
+from gridwright.schedulers.grid_engine.commands import parse_answer
 from gridwright.schedulers.grid_engine.section import GridEngineSection, section_of
-from gridwright.schedulers.grid_engine.xml_answer import parse_answer
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import NodeHardware, hardware_of_nodes
 from gridwright.schedulers.network import GridPart, NetworkRule

@@ -23,16 +23,15 @@ from gridwright.schedulers.batch.system import (
     BatchFacts,
     BatchQueue,
     BatchRow,
+    BatchTools,
     Unclear,
     tagged_name,
 )
-from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.grid_engine.accounting import past
-from gridwright.schedulers.grid_engine.commands import tools
+from gridwright.schedulers.grid_engine.commands import parse_answer, text_of, tools
 from gridwright.schedulers.grid_engine.section import section_of
-from gridwright.schedulers.grid_engine.xml_answer import parse_answer, text_of
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.index_ranges import expand_indices, index_ranges
+from gridwright.schedulers.indices import expand_indices, index_ranges
 from gridwright.schedulers.job import JobRequest, JobState, NodeState
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.spec.model import GridSpec
@@ -225,9 +224,6 @@ def size(text: str) -> int:
 def _count(text: str) -> int:
     match = re.match(r"[0-9.]+", text.strip())
     return int(float(match[0])) if match else 0
-
-
-__all__ = ["Complex", "read_complexes", "read_environments", "read_facts", "seconds", "size", "text_of"]
 
 
 NOT_STARTED = "Grid Engine could not start it, and does not try again (state E)"

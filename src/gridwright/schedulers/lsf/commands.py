@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.schedulers.batch.tools import Answered, BatchTools
+from gridwright.schedulers.batch.system import Answered, BatchTools
 from gridwright.schedulers.head_node import HeadNode, check_run
 from gridwright.schedulers.lsf.section import LsfSection
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gridwright.schedulers.batch.kind import BatchKind
-from gridwright.schedulers.batch.tools import BatchTools
+from gridwright.schedulers.batch.system import BatchTools
 from gridwright.schedulers.lsf.commands import plain_node, says
-from gridwright.schedulers.lsf.queue import EVENT, ending, moment, size
+from gridwright.schedulers.lsf.queue import ending, job_blocks, moment, size
 from gridwright.schedulers.lsf.section import LsfSection
 from gridwright.schedulers.usage import JobUsage
 from gridwright.yamltext.fields import FieldError
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec
 
 
-_JOB = re.compile(r"^Job <(\d+)(?:\[(\d+)\])?>, (.*)$", re.MULTILINE)
 _FIGURES = re.compile(r"^\s*(CPU_T\s.*)\n\s*(\S.*)$", re.MULTILINE)
 _DEFAULT_PROJECT = "default"
 _MINUTE_S = 60.0
@@ -51,16 +50,14 @@ def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUs
 
 def parse_accounting(text: str) -> Iterator[JobUsage]:
     """The jobs in what `bacct -l -UF` prints: a block for each, with its events and a table of figures."""
-    begins = list(_JOB.finditer(text))
-    for each, end in zip(begins, [*(one.start() for one in begins[1:]), len(text)], strict=True):
-        events = [(found[1], found[2]) for found in EVENT.finditer(text, each.end(), end)]
+    for named, events, block in job_blocks(text):
         if events:
-            yield _usage(each, events, _figures(text[each.end() : end]))
+            yield _usage(named, events, _figures(block))
 
 
 def _usage(named: re.Match[str], events: list[tuple[str, str]], figures: dict[str, str]) -> JobUsage:
     # What a user named stands before and behind these fields, and may look like them.
-    head = named[3].partition(", Command <")[0]
+    head = named[3].strip().partition(", Command <")[0]
     project = _field(head, "Project")
     how = ending(_field(head, "Status") or "EXIT", "", " ".join(what for _, what in events))
     started = next(

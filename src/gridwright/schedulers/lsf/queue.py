@@ -14,8 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.system import BatchRow
-from gridwright.schedulers.batch.tools import BatchTools
+from gridwright.schedulers.batch.system import BatchRow, BatchTools
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.lsf.commands import plain_node, records, says
@@ -62,7 +61,7 @@ FIELDS = (
 """Names of fields of bjobs -o (IBM Spectrum LSF 10.1, command reference)."""
 DESCRIPTION = "gridwright "
 """What the description of our jobs begins with (bsub -Jd); the tag follows."""
-_FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_FACTORS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _RUNNING = {"RUN": None, "SSUSP": "LSF has suspended it", "USUSP": "it is suspended (bstop)"}
 _LOST = {"UNKWN": "its node does not answer", "ZOMBI": "its node does not answer, and it is to be ended"}
 
@@ -142,14 +141,14 @@ def moment(text: str, now: float | None = None) -> float | None:
     return None
 
 
-def size(text: str) -> int:
-    """A size such as `522 MBytes` or `5.2 Gbytes` in bytes; 0 where there is none."""
+def size(text: str, unit: int = 1) -> int:
+    """A size such as `522 MBytes` or `5.2G` in bytes; 0 where there is none. `unit` if it names none."""
     match = re.match(r"([0-9.]+)\s*([KMGT]?)", text)
-    return int(float(match[1]) * _FACTORS[match[2]]) if match else 0
+    return int(float(match[1]) * (_FACTORS[match[2]] if match[2] else unit)) if match else 0
 
 
 _AT_ONCE = 200
-_JOB = re.compile(r"^Job <(\d+)(?:\[(\d+)\])?>,", re.MULTILINE)
+_JOB = re.compile(r"^Job <(\d+)(?:\[(\d+)\])?>,(.*)$", re.MULTILINE)
 EVENT = re.compile(r"^[A-Z][a-z]{2} ([A-Z][a-z]{2}\s+\d+ \d+:\d+:\d+(?: \d{4})?): (.*)$", re.MULTILINE)
 """A line of a job's history: when, and what."""
 
@@ -165,16 +164,23 @@ def read_history(tools: BatchTools, requested: Mapping[JobTag, int | None]) -> l
     return rows
 
 
+def job_blocks(text: str) -> Iterator[tuple[re.Match[str], list[tuple[str, str]], str]]:
+    """What bhist -l -UF and bacct -l -UF print of each job: its first line, its events, and all of it.
+
+    The first line has number, index in an array and the rest; an event has its time and what it was.
+    """
+    begins = list(_JOB.finditer(text))
+    for named, end in zip(begins, [*(each.start() for each in begins[1:]), len(text)], strict=True):
+        events = [(each[1], each[2]) for each in EVENT.finditer(text, named.start(), end)]
+        yield named, events, text[named.start() : end]
+
+
 def parse_history(text: str) -> Iterator[BatchRow]:
     """The ends in what `bhist -l -UF` prints: a block for each job, with a line for each event."""
-    begins = [each.start() for each in _JOB.finditer(text)]
-    for begin, end in zip(begins, [*begins[1:], len(text)], strict=True):
-        block = text[begin:end]
-        named = _JOB.match(block)
+    for named, events, block in job_blocks(text):
         described = re.search(r"Job Description <([^>]*)>", block)
         tag = tag_of(described[1]) if described else None
-        events = [(each[1], each[2]) for each in EVENT.finditer(block)]
-        if named is None or tag is None or (how := _ending(events)) is None:
+        if tag is None or (how := _ending(events)) is None:
             continue
         started = next((when for when, what in events if what.startswith(("Started", "Starting"))), "")
         node = next((each for _, what in events if (each := _node(what)) is not None), None)

@@ -22,9 +22,10 @@ from itertools import accumulate, pairwise
 from math import inf
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.schedulers.batch.identifiers import split_identifier
+from gridwright.schedulers.batch.record import split_identifier
 from gridwright.schedulers.batch.recorded import recorded_usage
 from gridwright.schedulers.job_tag import JobTag, tag_of
+from gridwright.schedulers.sacct_figures import parse_elapsed, parse_size, parse_time, parse_usage
 from gridwright.schedulers.slurm.cluster import Cluster, read_cluster
 from gridwright.schedulers.slurm.queue import QueueRow, decode_end
 from gridwright.schedulers.slurm.record import JobRecord
@@ -212,8 +213,8 @@ def _row(fields: Mapping[str, str]) -> QueueRow | None:
         words=(fields["State"].split()[0].rstrip("+"),),
         queue=fields["Partition"] or None,
         node=_node(fields["NodeList"]),
-        started=moment(fields["Start"]),
-        ended=moment(fields["End"]),
+        started=parse_time(fields["Start"]),
+        ended=parse_time(fields["End"]),
         exit_status=exit_status,
         signal=signal,
         accounted=True,
@@ -229,22 +230,10 @@ def _node(text: str) -> str | None:
     return None if text in ("", "(null)", "None") or text.startswith("None ") else text
 
 
-def moment(text: str) -> float | None:
-    """Seconds since 1970, or a time of the head node's zone, which is taken to be ours."""
-    if text.isdigit():
-        return float(text) or None
-    try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
-
-
 _FIELDS = (
     "JobID,JobName,User,Account,Partition,State,NodeList,AllocCPUS,Submit,Eligible,Start,End,TotalCPU,ReqMem,"
     "MaxRSS,TRESUsageInTot,TRESUsageOutTot"
 )
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
-_BYTES = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)[nc]?")
 _PICK = """
 /^JobId=[0-9]+ UserId=/ {
     if (!($1 in first)) first[$1] = $2
@@ -413,8 +402,8 @@ def parse_sacct_usage(lines: Iterable[str], threads: int = 1) -> list[JobUsage]:
         usage.append(
             replace(
                 _usage(row, threads),
-                cpu_s=parse_cpu(row["TotalCPU"]),
-                memory_bytes=_bytes(row["ReqMem"]),
+                cpu_s=parse_elapsed(row["TotalCPU"]),
+                memory_bytes=parse_size(row["ReqMem"]),
             )
         )
     return _last(usage)
@@ -423,9 +412,9 @@ def parse_sacct_usage(lines: Iterable[str], threads: int = 1) -> list[JobUsage]:
 def _with_step(job: JobUsage, row: Mapping[str, str]) -> JobUsage:
     """A job with what one of its steps used: the peak of the largest, and the bytes of all."""
     peak, read, written = (
-        _bytes(row["MaxRSS"]),
-        _bytes(_tres(row["TRESUsageInTot"], "fs/disk")),
-        _bytes(_tres(row["TRESUsageOutTot"], "fs/disk")),
+        parse_size(row["MaxRSS"]),
+        parse_usage(row["TRESUsageInTot"]).get("fs/disk"),
+        parse_usage(row["TRESUsageOutTot"]).get("fs/disk"),
     )
     return replace(
         job,
@@ -452,30 +441,12 @@ def _usage(row: Mapping[str, str], threads: int) -> JobUsage:
         queue=row["Partition"] or None,
         node=place,
         cores=max(1, int(cpus) // threads) if cpus.isdigit() else 1,
-        submitted=moment(row["Submit"]),
-        eligible=moment(row["Eligible"]),
+        submitted=parse_time(row["Submit"]),
+        eligible=parse_time(row["Eligible"]),
         # Slurm gives a job that was cancelled while it waited the time of that as its start.
-        started=moment(row["Start"]) if place is not None else None,
-        ended=moment(row["End"]),
+        started=parse_time(row["Start"]) if place is not None else None,
+        ended=parse_time(row["End"]),
     )
-
-
-def parse_cpu(text: str) -> float | None:
-    """A time of processors as sacct prints it: [DAYS-[HOURS:]]MINUTES:SECONDS[.MILLISECONDS]."""
-    match = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+(?:\.\d+)?)", text.strip())
-    if match is None:
-        return None
-    days, hours, minutes = (int(group or 0) for group in match.groups()[:3])
-    return days * 86_400 + hours * 3600 + minutes * 60 + float(match[4])
-
-
-def _bytes(text: str | None) -> int | None:
-    match = _BYTES.fullmatch(text or "")
-    return round(float(match[1]) * _UNITS[match[2]]) if match else None
-
-
-def _tres(text: str, name: str) -> str | None:
-    return next((each.partition("=")[2] for each in text.split(",") if each.startswith(f"{name}=")), None)
 
 
 def _threads(cluster: Cluster) -> int:

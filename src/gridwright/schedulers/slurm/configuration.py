@@ -399,8 +399,8 @@ def state_location(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath
 
 def completed_jobs(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath:
     """The file with a line for each job that ended, which `sacct -c` reads."""
-    directory = PurePosixPath(parameters.state) / "slurmctld" if section_of(spec).backup_controller else LOGS
-    return directory / "jobcomp.log"
+    shared = section_of(spec).backup_controller
+    return (state_location(spec, parameters) if shared else LOGS) / "jobcomp.log"
 
 
 def _text(

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Problem
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.identifiers import BY_TOKEN, doom_sentence, look_up
-from gridwright.schedulers.batch.record import JobEnd, Submission
+from gridwright.schedulers.batch.record import BY_TOKEN, JobEnd, Submission, doom_sentence, look_up
 from gridwright.schedulers.batch.recorded import CANCELLED_BY_USER
 from gridwright.schedulers.dependency import Dependency, DependencyType, aftercorr_problems, parse_dependency
 from gridwright.schedulers.exit_reason import exit_reason

@@ -26,8 +26,8 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.tools import ServiceDown
-from gridwright.schedulers.index_ranges import expand_indices
+from gridwright.schedulers.batch.system import ServiceDown
+from gridwright.schedulers.indices import expand_indices
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.slurm.tools import Tools
 

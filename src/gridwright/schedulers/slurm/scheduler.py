@@ -30,8 +30,7 @@ from pathlib import Path
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.identifiers import BY_TOKEN, by_tokens, look_up, unknown_job
-from gridwright.schedulers.batch.record import JobEnd, Submission
+from gridwright.schedulers.batch.record import BY_TOKEN, JobEnd, Submission, by_tokens, look_up, unknown_job
 from gridwright.schedulers.batch.recorded import (
     CANCELLED_BY_USER,
     ListedState,
@@ -65,7 +64,6 @@ from gridwright.schedulers.slurm.ends import (
     write_ends,
 )
 from gridwright.schedulers.slurm.job_script import JobDirectories, make_job_directories
-from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.queue import QueueRow
 from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
 from gridwright.schedulers.slurm.record import JobRecord
@@ -77,6 +75,7 @@ from gridwright.schedulers.slurm.submission import (
     log_file,
     memory_mib,
     request_problems,
+    sbatch_options,
     scancel,
     submit_request,
     try_request,

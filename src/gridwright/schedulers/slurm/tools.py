@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.schedulers.batch.tools import PATIENCE_S, ServiceDown, retrying
+from gridwright.schedulers.batch.system import PATIENCE_S, ServiceDown, retrying
 from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
 from gridwright.schedulers.job import JobState
 
