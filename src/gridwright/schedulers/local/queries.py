@@ -18,7 +18,7 @@ from gridwright.schedulers.job import Job, JobState
 from gridwright.schedulers.job_options import read_options
 from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey, parse_identifier
 from gridwright.schedulers.local.machine_resources import MachineResources
-from gridwright.schedulers.local.policy import Allocation, Capacity, Demand, PendingJob
+from gridwright.schedulers.local.policy import Allocation, Demand, PendingJob
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.output_paths import filled
 
@@ -210,7 +210,7 @@ def _job(store: Store, row: Any) -> Job:  # noqa: ANN401 - a row of SQLite
 class QueueSnapshot:
     """All that a scheduling decision depends on: jobs that run, that wait, and that wait for others."""
 
-    capacity: Capacity
+    machine: MachineResources
     running: Sequence[Allocation]
     pending: Sequence[PendingJob]
     """In the order of rank."""
@@ -218,12 +218,6 @@ class QueueSnapshot:
     """Jobs that wait for others: not among `pending`."""
     begins: dict[int, float]
     """Jobs whose begin time is to come, with that: not among `pending` either."""
-
-
-def capacity_of(machine: MachineResources) -> Capacity:
-    """What there is for jobs."""
-    limits = {name: queue.cores for name, queue in machine.queues.items()}
-    return Capacity(machine.cores, machine.memory_bytes, limits)
 
 
 def demand_of(machine: MachineResources, cores: int, memory: int, queue: str, exclusive: bool) -> Demand:
@@ -263,4 +257,4 @@ def queue_snapshot(store: Store, machine: MachineResources, now: float) -> Queue
             begins[job] = begin
     waits = unmet_dependencies(store)
     able = [each for each in pending if each.job not in waits and each.job not in begins]
-    return QueueSnapshot(capacity_of(machine), running, able, waits, begins)
+    return QueueSnapshot(machine, running, able, waits, begins)
