@@ -15,7 +15,7 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.grid.node_python import script
 from gridwright.schedulers.local.store import Store
-from gridwright.schedulers.slurm.job_directories import make_job_directories
+from gridwright.schedulers.slurm.job_script import make_job_directories
 from gridwright.state_parts import PARTS, make_state, own_directory
 from gridwright.watch import change_log
 from gridwright.watch.change_log import LoggedChange

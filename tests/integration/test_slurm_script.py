@@ -14,15 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.recorded import private_prefix
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.private_sweep import sweep_command
 from gridwright.schedulers.slurm.job_script import (
     exported,
-    given_environment,
-    private_prefix,
     script_arguments,
     script_file,
+    slurm_environment,
 )
 from gridwright.schedulers.start_limits import what_is_too_long
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
@@ -76,7 +77,7 @@ class Node:
             run.unlink()
         chosen = {"environment": ENVIRONMENT, "directory": "/", "libraries": self.libraries} | values
         request = JobRequest(command=command, **chosen)  # type: ignore[arg-type]
-        environment = given_environment(request)
+        environment = slurm_environment(request)
         arguments = script_arguments(
             request, state=self.base, tag=TAG, identifier=identifier, environment=environment
         )
@@ -301,7 +302,7 @@ def test_private_directories_that_somebody_made_beforehand_are_not_used(
     assert list((node.base / "mallorys").iterdir()) == []
     # A job that is killed leaves what the sweep finds; what is not its user's, the sweep leaves.
     node.run("sh", "-c", "cd $GRIDWRIGHT_WORK && mkdir -p a/b && chmod 000 a", keep=True)
-    command = sweep_command(str(libraries[taken[0]]), [private_prefix(TAG, None)])
+    command = sweep_command(str(libraries[taken[0]]), [private_prefix(TAG, WHOLE)])
     subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
     subprocess.run(command, check=True)
     assert sorted(libraries[taken[0]].iterdir()) == [each for each in names if each.parent.name == taken[0]]
@@ -356,7 +357,7 @@ def test_a_sweep_takes_no_name_of_a_library_where_others_give_names(node: Node) 
         results.rename(library / f"gridwright-{TAG}.1")
 
     as_user(MALLORY, mallory)
-    command = sweep_command(str(library), [private_prefix(TAG, None)])
+    command = sweep_command(str(library), [private_prefix(TAG, WHOLE)])
     subprocess.run(command, check=True, user=ALICE, group=ALICE, extra_groups=[])
     assert (library / f"gridwright-{TAG}.1" / "rows").read_text() == "dear"
     library.chmod(0o1777)

@@ -18,9 +18,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers import ssh_head
-from gridwright.schedulers.ssh_gate import Passage
-from gridwright.schedulers.ssh_head import SshHead
-from gridwright.schedulers.ssh_words import why_no_ssh
+from gridwright.schedulers.ssh_head import Passage, SshHead, why_no_ssh
 
 SSH = """\
 #!{python}

@@ -17,8 +17,7 @@ from gridwright.iotest.credentials import Authority, HandedOver
 from gridwright.node_programs.one_file import BATCH_JOB_STARTER
 from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
 from gridwright.schedulers.local.store import Store
-from gridwright.schedulers.slurm.job_directories import make_job_directories
-from gridwright.schedulers.slurm.job_script import SCRIPT
+from gridwright.schedulers.slurm.job_script import SCRIPT, make_job_directories
 from gridwright.spec.load import parse_spec
 from gridwright.workload.exchange import ExchangeDirectory, dead_runs
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, words_of

@@ -15,7 +15,7 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.slurm import submitting, tools
+from gridwright.schedulers.slurm import submission, tools
 from gridwright.schedulers.slurm.scheduler import SlurmScheduler
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec import load_spec
@@ -312,7 +312,7 @@ def test_a_submission_while_slurmctld_is_down_is_kept_and_handed_in(
     grid: Grid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(submitting, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(submission, "PATIENCE_S", 1.0)
     (before,) = grid.submit(request("true"))
     grid.ended(before)
     grid.kill_controller()

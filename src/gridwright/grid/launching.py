@@ -20,7 +20,7 @@ from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
-from gridwright.schedulers.ssh_words import why_no_ssh
+from gridwright.schedulers.ssh_head import why_no_ssh
 
 _LOG = logging.getLogger("gridwright.grid")
 NAME = "gridwright-iotest"

@@ -13,7 +13,7 @@ from gridwright.grid.extensions import extension_versions
 from gridwright.grid.fanout import on_nodes
 from gridwright.grid.node_part import node_part
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.ssh_words import why_no_ssh
+from gridwright.schedulers.ssh_head import why_no_ssh
 
 FIND_S = 20.0
 """For a node to say which Pythons it has."""

@@ -16,8 +16,7 @@ from gridwright.grid.fanout import on_nodes
 from gridwright.grid.node_part import PACKAGES, node_part
 from gridwright.grid.node_python import UNPACK_S, last_line, script
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.ssh_head import UNREACHABLE
-from gridwright.schedulers.ssh_words import why_no_ssh
+from gridwright.schedulers.ssh_head import UNREACHABLE, why_no_ssh
 from gridwright.spec.hosts import fold_hosts
 from gridwright.trusted import untrusted
 

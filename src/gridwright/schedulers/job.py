@@ -69,6 +69,11 @@ class JobRequest:
     null: bool = False
     """For measuring: no process is started, and it completes at once. Only the local scheduler has such."""
 
+    @property
+    def label(self) -> str:
+        """What users call it: its own name, or the last part of its program's path."""
+        return self.name or "".join(self.command[:1]).rstrip("/").rpartition("/")[2] or "job"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:

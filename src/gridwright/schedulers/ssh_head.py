@@ -8,22 +8,93 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import selectors
 import shlex
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gridwright.beneath import remove_tree
 from gridwright.commands import CommandOutput, run_bounded
 from gridwright.own_directories import held_directory, state_home
 from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.schedulers.remote_shell import for_remote_shell
-from gridwright.schedulers.ssh_gate import SshGate
-from gridwright.schedulers.ssh_words import why_no_ssh
 from gridwright.services.connections import Listener, listen_on
+
+_REFUSED = "Host key verification failed"
+_CHANGED = re.compile(r"has changed|differs from the key for the IP address")
+"""ssh says it of a key that it knew another one of, and nothing like it at a first contact (sshconnect.c)."""
+_REVOKED = "marked as revoked"
+_LINE = re.compile(r"^Offending .*key (?:in|for IP in) (.+):(\d+)\s*$", re.MULTILINE)
+_UNKNOWN = re.compile(r"^No \S+ host key is known for (\S+) and", re.MULTILINE)
+_OPEN_KEY = re.compile(r"^Permissions (\S+) for '(.+)' are too open\.", re.MULTILINE)
+_NO_REASON = re.compile(
+    r"Warning: Permanently added |Disconnected from |Connection closed by UNKNOWN |Killed by signal |\*\* "
+)
+"""Lines that may be the last and tell no reason: a first contact that went well, and that it is over."""
+
+
+def why_no_ssh(stderr: str) -> str:
+    """The reason, on one line; empty where ssh said nothing."""
+    if _REFUSED in stderr:
+        return _of_host_key(stderr)
+    if "Permission denied" in stderr and (key := _OPEN_KEY.search(stderr)):
+        return f"it does not use the key {key[2]}, which others may read (mode {key[1]}): chmod 600 it"
+    lines = [line for line in stderr.strip().splitlines() if line and not _NO_REASON.match(line)]
+    return lines[-1].strip() if lines else ""
+
+
+def _of_host_key(stderr: str) -> str:
+    if _REVOKED in stderr:
+        return "its host key is revoked (RevokedHostKeys of ssh_config): whoever answers is not to be trusted"
+    if not _CHANGED.search(stderr):
+        host = _UNKNOWN.search(stderr)
+        by_hand = f"ssh {host[1] if host else 'HOST'}"
+        return f"its host key is not known here: compare it with the machine's, then take it once: {by_hand}"
+    line = _LINE.search(stderr)
+    kept = f"; if it was replaced, remove line {line[2]} of {line[1]}" if line else ""
+    return f"its host key is not the one that it had before: it may be another machine in its place{kept}"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A way through a gate, for a time."""
+
+    user: str
+    """Whom ssh logs in as at the gate."""
+    host: str
+    """Where the gate is."""
+    target: str
+    """The address behind it that this passage leads to, and no other."""
+    port: int
+    settles_until: float
+    """By time.monotonic(): until then the gate may still refuse, as it has only just been told of it."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Options and address of an ssh that is connected with the port behind the gate."""
+        # As words of their own, not as %h and %p: an ssh whose command this ends up in would fill those in.
+        return ("-W", f"{self.target}:{self.port}", f"-oUser={self.user}", "--", self.host)
+
+
+class SshGate(Protocol):
+    """What gives passages. Whoever asks again gets the same one, as long as it lasts."""
+
+    def passage(self) -> Passage:
+        """One that lasts for a while still. Raises GridwrightError (ENVIRONMENT) where there is none."""
+
+    def lost(self) -> None:
+        """Hear that the last one leads nowhere: the next is looked for anew."""
+
+    @property
+    def advice(self) -> str:
+        """What to do where ssh does not get through."""
+
 
 OPEN_S = 20.0
 """For the machine to let us in: ssh tries to connect half as long."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gridwright.cli.work.jobs_table import fold, identifiers
 from gridwright.errors import Problem
-from gridwright.schedulers.array_text import parse_array
+from gridwright.schedulers.indices import parse_array
 from gridwright.schedulers.job import Job, JobState
 
 

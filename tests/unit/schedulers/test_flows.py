@@ -9,8 +9,14 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.dependency import Dependency, parse_dependency
 from gridwright.schedulers.flows.flow_file import JobFlow, load_flow
-from gridwright.schedulers.flows.flow_requests import FlowSurroundings, flow_requests, order
-from gridwright.schedulers.flows.flow_run import last_run, new_run, reusable_jobs
+from gridwright.schedulers.flows.flow_requests import (
+    FlowSurroundings,
+    flow_requests,
+    last_run,
+    new_run,
+    order,
+    reusable_jobs,
+)
 from gridwright.schedulers.job import Job, JobState
 
 NIGHTLY = """\

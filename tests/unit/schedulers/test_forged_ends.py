@@ -14,8 +14,13 @@ import pytest
 from gridwright.cli.work.usage import UsageFlags, run_usage
 from gridwright.schedulers.grid_engine.accounting import row_of
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.slurm.accounting import believed_row, parse_completion
-from gridwright.schedulers.slurm.usage import _PICK, believed_usage, parse_completion_usage
+from gridwright.schedulers.slurm.accounting import (
+    _PICK,
+    believed_row,
+    believed_usage,
+    parse_completion,
+    parse_completion_usage,
+)
 from gridwright.schedulers.usage import JobUsage
 from gridwright.state_parts import this_user
 from tests.support.pretend_slurm import PretendJob
@@ -224,7 +229,7 @@ def test_own_jobs_are_those_of_the_record(grid: Grid, monkeypatch: pytest.Monkey
     grid.begin()
     grid.end(0)
     grid.job(identifier)
-    monkeypatch.setattr("gridwright.schedulers.slurm.usage._from_file", lambda *_: [])
+    monkeypatch.setattr("gridwright.schedulers.slurm.accounting._usage_from_file", lambda *_: [])
     own = grid.scheduler.usage(0.0, NOW * 2)
     assert [each.id for each in own] == [identifier]
     forged = [
@@ -233,7 +238,7 @@ def test_own_jobs_are_those_of_the_record(grid: Grid, monkeypatch: pytest.Monkey
         ),
         JobUsage(id="4000", name="x", state=JobState.COMPLETED, ended=own[0].ended, forgeable=True),
     ]
-    monkeypatch.setattr("gridwright.schedulers.slurm.usage._from_file", lambda *_: forged)
+    monkeypatch.setattr("gridwright.schedulers.slurm.accounting._usage_from_file", lambda *_: forged)
     assert grid.scheduler.usage(0.0, NOW * 2) == [forged[1], *own]
 
 

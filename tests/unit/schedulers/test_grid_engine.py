@@ -12,11 +12,10 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.batch.system import AfterJob, BatchCall, tagged_name
-from gridwright.schedulers.batch.tools import Answered
+from gridwright.schedulers.batch.system import AfterJob, Answered, BatchCall, tagged_name
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.grid_engine.accounting import ended, parse_accounts, row_of, used
-from gridwright.schedulers.grid_engine.commands import expand_ranges, meaning, tools
+from gridwright.schedulers.grid_engine.commands import meaning, parse_answer, tools
 from gridwright.schedulers.grid_engine.kind import (
     CONFIGURE,
     DIRECTORY,
@@ -26,9 +25,8 @@ from gridwright.schedulers.grid_engine.kind import (
 )
 from gridwright.schedulers.grid_engine.section import section_of
 from gridwright.schedulers.grid_engine.system import GridEngine, parse_queue, seconds, size
-from gridwright.schedulers.grid_engine.xml_answer import parse_answer
 from gridwright.schedulers.head_node import LocalHeadNode
-from gridwright.schedulers.index_ranges import index_ranges
+from gridwright.schedulers.indices import expand_indices, index_ranges
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag, tag_of
@@ -284,7 +282,7 @@ def test_messages_tell_whether_it_was_reached(said: str, expected: Answered) -> 
 
 def test_ranges_are_folded_and_expanded() -> None:
     assert index_ranges([1, 2, 3, 7, 9, 10]) == ["1-3", "7", "9-10"]
-    assert expand_ranges("1-9:4,12") == [1, 5, 9, 12]
+    assert expand_indices("1-9:4,12") == (1, 5, 9, 12)
 
 
 def test_sizes_and_times_are_read() -> None:

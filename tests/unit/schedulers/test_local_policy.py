@@ -8,14 +8,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.schedulers.local.policy import Allocation, Capacity, Demand, Obstacle, PendingJob, decide
+from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
+from gridwright.schedulers.local.policy import Allocation, Demand, Obstacle, PendingJob, decide
 from tests.support.examples import examples
 
 GIB = 2**30
 
 
-def capacity(cores: int = 4, memory: int = 8, **queues: int | None) -> Capacity:
-    return Capacity(cores, memory * GIB, queues or {"batch": None})
+def capacity(cores: int = 4, memory: int = 8, **queues: int | None) -> MachineResources:
+    limits = {name: QueueLimits(cores=most) for name, most in (queues or {"batch": None}).items()}
+    return MachineResources(cores, memory * GIB, limits)
 
 
 def pending_job(number: int, cores: int = 1, *, memory: int = 1, queue: str = "batch", priority: int = 1,
@@ -126,7 +128,7 @@ def test_no_more_is_given_than_there_is_and_all_that_can_be_done_is_done(
     found: list[PendingJob], data: st.DataObject
 ) -> None:
     """Runs a whole schedule: every job that fits the empty machine runs once, within all limits."""
-    there = Capacity(4, 8 * GIB, QUEUES)
+    there = capacity(4, 8, **QUEUES)
     waiting = {each.job: each for each in ordered(found)}
     running: list[Allocation] = []
     started: dict[int, int] = {}
@@ -171,7 +173,7 @@ def test_a_wide_job_starts_once_those_before_it_have_ended(
     before: list[PendingJob], cores: int, limited: bool, kinds: list[PendingJob]
 ) -> None:
     """However many small jobs arrive: each turn brings more than the machine can take, and ends but one."""
-    there = Capacity(4, 8 * GIB, QUEUES)
+    there = capacity(4, 8, **QUEUES)
     first = [replace(each, rank=(-1, number), count=1) for number, each in enumerate(before, 1)]
     wide = pending_job(100, cores, memory=8, queue="narrow" if limited and cores <= 3 else "batch")
     waiting = {each.job: each for each in [*first, wide]}

@@ -25,13 +25,11 @@ from gridwright.schedulers.local.exit_records import (
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_row import JobRow, read_rows
 from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
-from gridwright.schedulers.local.outcome import GUARD_KILLED, JobOutcome, outcome_of
+from gridwright.schedulers.local.outcome import GUARD_KILLED, JobOutcome, RunningJob, outcome_of
 from gridwright.schedulers.local.processes import Process
 from gridwright.schedulers.local.queries import read_jobs
 from gridwright.schedulers.local.recovery import lost_outcome, record_end
-from gridwright.schedulers.local.running_job import RunningJob
-from gridwright.schedulers.local.schema import CHANGES
-from gridwright.schedulers.local.store import FILE, Store
+from gridwright.schedulers.local.store import CHANGES, FILE, Store
 from gridwright.schedulers.local.submission import check_requests, insert
 
 SITE = MachineResources(4, 8 << 30, {"batch": QueueLimits()})

@@ -18,16 +18,13 @@ from hypothesis import strategies as st
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.local.attempt import job_environment, private_directories
-from gridwright.schedulers.local.dependencies import unmet_dependencies
 from gridwright.schedulers.local.explanation import explain, reasons
 from gridwright.schedulers.local.identifiers import JobKey, parse_identifier, read_token, token
-from gridwright.schedulers.local.job_row import read_rows
+from gridwright.schedulers.local.job_row import job_environment, private_directories, read_rows
 from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
-from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
+from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs, unmet_dependencies
 from gridwright.schedulers.local.runner import RETENTION_S, delete_old_jobs
-from gridwright.schedulers.local.schema import CHANGES, pack_mapping, unpack_mapping
-from gridwright.schedulers.local.store import FILE, Store
+from gridwright.schedulers.local.store import CHANGES, FILE, Store, pack_mapping, unpack_mapping
 from gridwright.schedulers.local.submission import check_requests, insert
 from gridwright.schedulers.local.waiting_jobs import WaitingJobs
 from tests.support.examples import examples

@@ -10,19 +10,16 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.schedulers.batch.system import AfterJob, BatchCall
-from gridwright.schedulers.batch.tools import Answered
+from gridwright.schedulers.batch.system import AfterJob, Answered, BatchCall
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.head_node import LocalHeadNode
-from gridwright.schedulers.index_ranges import fold_indices
+from gridwright.schedulers.indices import fold_indices
 from gridwright.schedulers.job import JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.lsf.commands import meaning, plain_node
-from gridwright.schedulers.lsf.endings import ending
-from gridwright.schedulers.lsf.history import parse_history
 from gridwright.schedulers.lsf.kind import parse_accounting
-from gridwright.schedulers.lsf.queue import moment, rows, size
+from gridwright.schedulers.lsf.queue import ending, moment, parse_history, rows, size
 from gridwright.schedulers.lsf.system import Lsf
 from gridwright.spec import parse_spec
 from tests.support.lsf_double.daemon import Mbatchd

@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.machines import CgroupVersion, NodeHardware, detect_cgroups, hardware_of_nodes
-from gridwright.schedulers.slurm.configuration import SlurmConfiguration, core_limit, slurm_configuration
-from gridwright.schedulers.slurm.node_lines import MIB, parse_slurmd_hardware
-from gridwright.schedulers.slurm.parameters import RELEASES, SlurmParameters, parse_release
+from gridwright.schedulers.slurm.configuration import (
+    MIB,
+    RELEASES,
+    SlurmConfiguration,
+    SlurmParameters,
+    core_limit,
+    parse_release,
+    parse_slurmd_hardware,
+    slurm_configuration,
+)
 from gridwright.schedulers.slurm.section import section_of
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.load import parse_spec

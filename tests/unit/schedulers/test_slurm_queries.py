@@ -16,16 +16,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.schedulers.index_ranges import fold_indices
+from gridwright.schedulers.batch.record import split_identifier
+from gridwright.schedulers.indices import expand_indices, fold_indices
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.slurm.accounting import parse_completion, parse_sacct
 from gridwright.schedulers.slurm.cluster import parse_config, parse_nodes, parse_partitions, parse_time_limit
-from gridwright.schedulers.slurm.job_name import expand_indices, slurm_name, split_identifier
-from gridwright.schedulers.slurm.queue import parse_squeue_json, parse_squeue_text
-from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end, decode_wait_status
-from gridwright.schedulers.slurm.record_rows import WHOLE
-from gridwright.schedulers.slurm.translations import job_state, reason
+from gridwright.schedulers.slurm.queue import (
+    QueueRow,
+    decode_end,
+    decode_wait_status,
+    parse_squeue_json,
+    parse_squeue_text,
+)
+from gridwright.schedulers.slurm.submission import slurm_name
+from gridwright.schedulers.slurm.tools import job_state, reason
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 NOW = 1795271750.0
@@ -112,7 +117,7 @@ def form(row: QueueRow, release: tuple[int, int]) -> dict[str, Any]:
         "job_state": list(row.words) if lists else row.words[0],
         "state_reason": row.reason,
         "state_description": "",
-        "partition": row.partition,
+        "partition": row.queue,
         "user_name": row.user,
         "nodes": row.node or "",
         "submit_time": moment(int(row.submitted or 0)),
@@ -131,7 +136,7 @@ ROWS = st.builds(
     name=st.builds(lambda token, text: slurm_name(text, JobTag(token, 3)), TOKENS, st.text()),
     words=st.sampled_from([("PENDING",), ("RUNNING",), ("COMPLETED",), ("FAILED",), ("NODE_FAIL",)]),
     reason=st.sampled_from(["None", "Priority", "ReqNodeNotAvail, UnavailableNodes:n1", "a | b"]),
-    partition=st.just("batch"),
+    queue=st.just("batch"),
     user=st.just("alice"),
     node=st.none() | st.just("n1"),
     submitted=st.integers(1, 1000).map(float),
@@ -161,7 +166,7 @@ def test_the_text_of_the_queue_is_read(rows: list[QueueRow]) -> None:
             "N/A" if each is None else f"{each:.0f}" for each in (row.submitted, row.started, row.ended)
         )
         middle = f"{row.words[0]}|{wait_status(row)}|{row.restarts}|{times}"
-        return f"{shown}|{row.name}|{middle}|{row.partition}|{row.user}|{row.node or ''}|{row.reason}\n"
+        return f"{shown}|{row.name}|{middle}|{row.queue}|{row.user}|{row.node or ''}|{row.reason}\n"
 
     assert parse_squeue_text("".join(map(line, rows)).encode()) == rows
 
@@ -270,11 +275,11 @@ def test_the_recorded_accounting_is_read() -> None:
     lines = (RECORDED / "jobcomp.txt").read_text().splitlines()
     rows = {row.job_id: row for line in lines if (row := parse_completion(line, 0)) is not None}
     assert len(rows) == len(lines) == 6
-    assert (rows[1207].word, rows[1207].exit_status, rows[1207].node) == ("FAILED", 3, "n1")
+    assert (rows[1207].words[0], rows[1207].exit_status, rows[1207].node) == ("FAILED", 3, "n1")
     assert rows[1208].signal == 9
-    assert rows[1211].word == "CANCELLED"
+    assert rows[1211].words[0] == "CANCELLED"
     assert rows[1211].node is None
-    assert {row.element for row in rows.values()} == {WHOLE}
+    assert {row.indices for row in rows.values()} == {None}
 
 
 def test_an_element_of_an_array_is_found_whatever_its_directory_is_called() -> None:
@@ -288,7 +293,7 @@ def test_an_element_of_an_array_is_found_whatever_its_directory_is_called() -> N
     )
     row = parse_completion(line, 0)
     assert row is not None
-    assert (row.job_id, row.element, row.word, row.exit_status) == (2, 1, "FAILED", 1)
+    assert (row.job_id, row.elements[0], row.words[0], row.exit_status) == (2, 1, "FAILED", 1)
     assert row.started is not None
     assert row.ended is None
 
@@ -305,7 +310,8 @@ def test_what_sacct_prints_is_read() -> None:
     """After sacct(1): not recorded."""
     row = parse_sacct("17_3|a~0123456789abcdef.1|CANCELLED by 0|0:15|1795271734|1795271739|batch|n1")
     assert row is not None
-    assert (row.tag, row.job_id, row.element, row.word) == (JobTag("0123456789abcdef", 1), 17, 3, "CANCELLED")
+    assert (row.tag, row.job_id) == (JobTag("0123456789abcdef", 1), 17)
+    assert (row.elements, row.words) == ((3,), ("CANCELLED",))
     assert (row.exit_status, row.signal, row.started) == (None, 15, 1795271734.0)
     assert (
         parse_sacct("17_[4-9]|a~0123456789abcdef.1|PENDING|0:0|Unknown|Unknown|batch|None assigned") is None

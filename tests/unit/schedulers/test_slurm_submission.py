@@ -15,17 +15,16 @@ from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
-from gridwright.schedulers.slurm.options import sbatch_options
 from gridwright.schedulers.slurm.scheduler import explain_job
 from gridwright.schedulers.slurm.submission import (
     SbatchCall,
     parse_answer,
     request_problems,
     sbatch_arguments,
+    sbatch_options,
     slurm_time,
 )
-from gridwright.schedulers.slurm.tools import ToolRefused, Tools
-from gridwright.schedulers.slurm.translations import reason, refusal
+from gridwright.schedulers.slurm.tools import ToolRefused, Tools, reason, refusal
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 TAG = JobTag("0123456789abcdef", 1)

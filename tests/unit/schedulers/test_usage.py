@@ -12,8 +12,9 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.job import JobState
+from gridwright.schedulers.sacct_figures import parse_elapsed
+from gridwright.schedulers.slurm.accounting import parse_completion_usage, parse_sacct_usage
 from gridwright.schedulers.slurm.scheduler import parse_times
-from gridwright.schedulers.slurm.usage import parse_completion_usage, parse_cpu, parse_sacct_usage
 from gridwright.schedulers.usage import JobUsage
 from gridwright.schedulers.usage_groups import core_hours_by_day, usage_group, usage_groups
 
@@ -103,7 +104,7 @@ def test_lines_of_another_form_are_an_error_of_the_environment() -> None:
     [("00:01", 1), ("01:02.500", 62.5), ("1:00:00", 3600), ("2-01:00:00", 176_400), ("", None), ("x", None)],
 )
 def test_processor_times_of_sacct_are_read(text: str, seconds: float | None) -> None:
-    assert parse_cpu(text) == seconds
+    assert parse_elapsed(text) == seconds
 
 
 def test_processor_times_of_the_script_are_those_of_its_children() -> None:

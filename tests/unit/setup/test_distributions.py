@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.providers.boot.bundle import known_distributions
-from gridwright.schedulers.slurm.parameters import OLDEST, parse_release
+from gridwright.schedulers.slurm.configuration import OLDEST, parse_release
 from gridwright.setup.distributions import (
     Distribution,
     distributions,

@@ -6,8 +6,7 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.machines import GridMachines, NodeHardware, hardware_of_nodes
-from gridwright.schedulers.slurm.configuration import slurm_configuration
-from gridwright.schedulers.slurm.parameters import RELEASES, Release, slurm_parameters
+from gridwright.schedulers.slurm.configuration import RELEASES, Release, slurm_configuration, slurm_parameters
 from gridwright.spec import parse_spec
 
 AWS = """\

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gridwright.errors import Finding, GridwrightError
 from gridwright.messages import encode
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.workload.accounting.slurm_words import parse_elapsed, parse_size, parse_time
+from gridwright.schedulers.sacct_figures import parse_elapsed, parse_size, parse_time
 from gridwright.workload.imports.imported import accounting_kind, read_accounting
 from tests.support.examples import examples
 

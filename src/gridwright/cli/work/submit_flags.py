@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _read_array(reader: Reader, flag: str, text: str) -> Sequence[int] | None:
-    from gridwright.schedulers.array_text import parse_array
+    from gridwright.schedulers.indices import parse_array
 
     return _noted(reader, parse_array(text, flag))
 

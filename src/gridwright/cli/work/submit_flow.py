@@ -15,8 +15,13 @@ from gridwright.cli.spec_file import make_libraries
 from gridwright.cli.work.submit_flags import SubmitFlags, read_environment
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
 from gridwright.schedulers.flows.flow_file import JobFlow, load_flow
-from gridwright.schedulers.flows.flow_requests import FlowSurroundings, flow_requests
-from gridwright.schedulers.flows.flow_run import last_run, new_run, reusable_jobs
+from gridwright.schedulers.flows.flow_requests import (
+    FlowSurroundings,
+    flow_requests,
+    last_run,
+    new_run,
+    reusable_jobs,
+)
 
 if TYPE_CHECKING:
     from gridwright.schedulers.job import JobRequest

@@ -28,8 +28,7 @@ from gridwright.providers.oci.section import LONGEST_SESSION_S
 from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.provider import Caller
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
-from gridwright.schedulers.ssh_gate import Passage
-from gridwright.schedulers.ssh_head import SshHead
+from gridwright.schedulers.ssh_head import Passage, SshHead
 from gridwright.setup.distributions import distribution
 from gridwright.spec.model import GridSpec
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from gridwright.beneath import remove_tree
 from gridwright.node_programs.batch_job.job_file import JobFile, RunEnd, read_end
 from gridwright.node_programs.one_file import BATCH_JOB, BATCH_JOB_STARTER
-from gridwright.schedulers.batch.system import job_label, tagged_name
+from gridwright.schedulers.batch.system import tagged_name
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.state_parts import KEPT_S, own_directory, unusable_state, write_program
@@ -38,43 +38,69 @@ class LastRun:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchDirectories:
+class OwnDirectories:
     """The directories of one user: a record of one's own keeps users of a shared file system apart."""
 
     base: Path
-
-    @property
-    def record(self) -> Path:
-        """The record of submissions."""
-        return self.base / "jobs.sqlite"
 
     @property
     def logs(self) -> Path:
         """A file for each job, with what it printed."""
         return self.base / "logs"
 
+    def fence_file(self, tag: JobTag) -> Path:
+        """The file that keeps an attempt from beginning."""
+        return self.base / "fences" / str(tag)
+
+    def fence(self, tag: JobTag) -> None:
+        """Keep an attempt from beginning, should it be there after all. One that runs goes on."""
+        with self.fence_file(tag).open("w") as file:
+            file.flush()
+            os.fsync(file.fileno())
+
+    def forget(self, tag: JobTag) -> None:
+        """Remove what nodes had to know of a submission that has ended: it has the job's environment."""
+        (self.base / "jobs" / f"{tag}.json").unlink(missing_ok=True)
+
+    def tidy(self, needed: Collection[str]) -> None:
+        """Remove runs and fences of the day before, but for those of `needed` tokens.
+
+        Not sooner: a batch system that was killed may bring back what ended shortly before, and the program
+        on the node is to know that it ran.
+        """
+        now = time.time()
+        for directory in (self.base / "runs", self.base / "fences"):
+            for path in directory.iterdir():
+                if path.name.partition(".")[0] in needed or now - path.stat().st_mtime <= KEPT_S:
+                    continue
+                if path.is_dir():
+                    remove_tree(path)
+                else:
+                    path.unlink(missing_ok=True)
+
+
+class BatchDirectories(OwnDirectories):
+    """The directories of a batch system whose nodes run the program batch_job."""
+
+    __slots__ = ()
+
+    @property
+    def record(self) -> Path:
+        """The record of submissions."""
+        return self.base / "jobs.sqlite"
+
     def log(self, request: JobRequest, tag: JobTag) -> Path:
         """Where the jobs of a submission print to, without `_INDEX` of an element and without `.log`."""
-        return self.logs / tagged_name(job_label(request), tag)
+        return self.logs / tagged_name(request.label, tag)
 
     def runs(self, tag: JobTag) -> Path:
         """The files that say what became of the jobs of a submission."""
         return self.base / "runs" / str(tag)
 
-    def fence_file(self, tag: JobTag) -> Path:
-        """The file that keeps an attempt from beginning."""
-        return self.base / "fences" / str(tag)
-
     @property
     def program(self) -> Path:
         """The program that runs jobs, as nodes are to start it."""
         return self.base / f"batch_job-{_program()[0]}.sh"
-
-    def fence(self, tag: JobTag) -> None:
-        """Keep an attempt from beginning, should the batch system have it after all."""
-        with self.fence_file(tag).open("w") as file:
-            file.flush()
-            os.fsync(file.fileno())
 
     def write_job(self, tag: JobTag, job: JobFile) -> None:
         """Write down what nodes have to know of a submission, and the program. Raises GridwrightError."""
@@ -118,25 +144,6 @@ class BatchDirectories:
                 continue
             last_runs[parts[1]] = LastRun(number, ended)
         return last_runs
-
-    def forget(self, tag: JobTag) -> None:
-        """Remove the file of a submission that has ended: it has the job's environment."""
-        (self.base / "jobs" / f"{tag}.json").unlink(missing_ok=True)
-
-    def tidy(self, needed: Collection[str]) -> None:
-        """Remove runs and fences of the day before, but for those of `needed` tokens."""
-        for path in self._stale(needed):
-            if path.is_dir():
-                remove_tree(path)
-            else:
-                path.unlink(missing_ok=True)
-
-    def _stale(self, needed: Collection[str]) -> Iterator[Path]:
-        now = time.time()
-        for directory in (self.base / "runs", self.base / "fences"):
-            for path in directory.iterdir():
-                if path.name.partition(".")[0] not in needed and now - path.stat().st_mtime > KEPT_S:
-                    yield path
 
 
 @cache

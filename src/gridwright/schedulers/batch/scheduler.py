@@ -17,22 +17,36 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE, RunEnd
 from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
-from gridwright.schedulers.batch.identifiers import (
+from gridwright.schedulers.batch.record import (
+    BatchRecord,
+    JobEnd,
+    Submission,
     by_tokens,
     doom_sentence,
-    elements_named,
     states_of,
     unknown_job,
     waited_for,
 )
-from gridwright.schedulers.batch.record import BatchJobEnd, BatchRecord, BatchSubmission
+from gridwright.schedulers.batch.recorded import (
+    CANCELLED_BY_USER,
+    ListedState,
+    RecordedScheduler,
+    adopt,
+    listed_job,
+    node_check,
+    note_seen,
+    output_file,
+    private_prefix,
+    queue_check,
+    sweep,
+)
 from gridwright.schedulers.batch.submission import (
     LEASE_S,
     Outgoing,
@@ -41,7 +55,7 @@ from gridwright.schedulers.batch.submission import (
     own_problems,
     request_problems,
 )
-from gridwright.schedulers.batch.system import BatchFacts, BatchQueue, BatchRow, BatchSystem, job_label
+from gridwright.schedulers.batch.system import BatchFacts, BatchQueue, BatchRow, BatchSystem
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.head_node import HeadNode
@@ -55,12 +69,9 @@ from gridwright.schedulers.job import (
     Requirement,
 )
 from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.output_paths import filled
-from gridwright.schedulers.placement import node_check, queue_check
-from gridwright.schedulers.private_sweep import SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.spec.scheduler import SchedulerSection
-from gridwright.state_parts import KEPT_S, this_user
+from gridwright.state_parts import KEPT_S
 from gridwright.units import format_bytes
 
 _SEEN_EVERY_S = 10.0
@@ -70,16 +81,16 @@ _SEEN_EVERY_S = 10.0
 class BatchQueueView:
     """The jobs that have not ended, and their rows in the queue."""
 
-    live: list[BatchSubmission] = field(default_factory=list)
+    live: list[Submission] = field(default_factory=list)
     rows: Mapping[JobTag, Mapping[int, BatchRow]] = field(default_factory=dict)
     """By position."""
 
-    def row(self, submission: BatchSubmission, element: int) -> BatchRow | None:
+    def row(self, submission: Submission, element: int) -> BatchRow | None:
         """The row of a job in the queue."""
         return self.rows.get(submission.tag, {}).get(position(submission, element))
 
 
-def position(submission: BatchSubmission, element: int) -> int:
+def position(submission: Submission, element: int) -> int:
     """Where an element stands in its array, from 1; WHOLE where it is none."""
     return WHOLE if element == WHOLE else submission.elements.index(element) + 1
 
@@ -102,36 +113,22 @@ class Reconciliation:
         for row in self._system.queue():
             if not row.state.final:
                 rows.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
-        self._adopt(live, {tag: next(iter(found.values())).number for tag, found in rows.items()})
+        adopt(self._record, live, _numbers(rows))
         view = BatchQueueView(self._record.live(), rows)
         missing = self._end_by_runs(view)
         missing = self._end_by_accounting(missing)
         self._settle(missing)
         self._cancel_again(view)
-        stale = [
-            each.token for each in view.live if rows.get(each.tag) and self._now - each.seen > _SEEN_EVERY_S
-        ]
-        if stale:
-            self._record.saw(stale)
+        note_seen(self._record, view.live, rows, now=self._now, every_s=_SEEN_EVERY_S)
         still = self._record.live()
         for token in {each.token for each in view.live} - {each.token for each in still}:
             ended = next(each for each in view.live if each.token == token)
             self._directories.forget(ended.tag)
         return BatchQueueView(still, rows)
 
-    def _adopt(self, live: Sequence[BatchSubmission], numbers: Mapping[JobTag, int]) -> None:
-        """Write down the numbers of jobs that were submitted, and whose answer nobody read."""
-        self._record.accepted(
-            [
-                (submission.tag, numbers[submission.tag])
-                for submission in live
-                if submission.number is None and submission.tag in numbers
-            ]
-        )
-
     def _end_by_runs(self, view: BatchQueueView) -> dict[str, _Missing]:
         """Write down what has left the queue and told how it ended; what has not told, by token."""
-        ends: list[BatchJobEnd] = []
+        ends: list[JobEnd] = []
         missing: dict[str, _Missing] = {}
         for submission in view.live:
             if submission.number is None and submission.lease > self._now:
@@ -153,7 +150,7 @@ class Reconciliation:
                 end = run.end if run is not None else None
                 if run is None and element in cancelled:
                     # Accounting has nothing of jobs that never began.
-                    sentence = "its user cancelled it"
+                    sentence = CANCELLED_BY_USER
                     ends.append(_otherwise(submission, element, JobState.CANCELLED, sentence, None))
                 elif run is None or end is None or end.signal is not None:
                     untold[element] = run
@@ -176,11 +173,8 @@ class Reconciliation:
             if requested.get(row.tag) not in (None, row.number):
                 continue
             past.setdefault(row.tag, {}).update(dict.fromkeys(row.positions, row))
-        self._adopt(
-            [each.submission for each in missing.values()],
-            {tag: next(iter(found.values())).number for tag, found in past.items()},
-        )
-        ends: list[BatchJobEnd] = []
+        adopt(self._record, [each.submission for each in missing.values()], _numbers(past))
+        ends: list[JobEnd] = []
         left: dict[str, _Missing] = {}
         for token, each in missing.items():
             rows = past.get(each.submission.tag, {})
@@ -200,7 +194,7 @@ class Reconciliation:
         self._record.end(ends)
         return left
 
-    def _for_whom(self, submission: BatchSubmission, end: BatchJobEnd) -> BatchJobEnd:
+    def _for_whom(self, submission: Submission, end: JobEnd) -> JobEnd:
         """The end of a job that the batch system did not start, with the job that it waited for in vain."""
         for each in waited_for(self._record, submission.request).on:
             ended = self._record.ended(each.submission.token)
@@ -231,11 +225,11 @@ class Reconciliation:
             )
 
     def _unknown_end(
-        self, submission: BatchSubmission, element: int, run: LastRun | None, cancelled: bool, late: bool
-    ) -> BatchJobEnd | None:
+        self, submission: Submission, element: int, run: LastRun | None, cancelled: bool, late: bool
+    ) -> JobEnd | None:
         name = self._system.name
         if cancelled and (run is None or late):
-            return _otherwise(submission, element, JobState.CANCELLED, "its user cancelled it", run)
+            return _otherwise(submission, element, JobState.CANCELLED, CANCELLED_BY_USER, run)
         if not late:
             return None
         if run is None:
@@ -246,13 +240,13 @@ class Reconciliation:
         sentence = f"it was killed, and the accounting of {name} does not know why"
         return _otherwise(submission, element, JobState.FAILED, sentence, run)
 
-    def _again(self, submission: BatchSubmission, cancelled: set[int]) -> None:
+    def _again(self, submission: Submission, cancelled: set[int]) -> None:
         """Submit a job whose submitter was killed, or had no answer."""
         self._directories.fence(submission.tag)
         if self._directories.last_runs(submission.tag):
             return
         if cancelled >= set(submission.elements):
-            sentence = "its user cancelled it"
+            sentence = CANCELLED_BY_USER
             self._record.end(
                 [
                     _otherwise(submission, element, JobState.CANCELLED, sentence, None)
@@ -299,18 +293,23 @@ class Reconciliation:
 class _Missing:
     """Jobs of one submission that are not in the queue, and have not told how they ended."""
 
-    submission: BatchSubmission
+    submission: Submission
     elements: dict[int, LastRun | None]
     cancelled: set[int]
     alone: bool
     """Whether the queue knows none of the submission's jobs."""
 
 
+def _numbers(rows: Mapping[JobTag, Mapping[int, BatchRow]]) -> dict[JobTag, int]:
+    """The batch system's number of each submission that it has a row of."""
+    return {tag: next(iter(places.values())).number for tag, places in rows.items()}
+
+
 def _key(element: int) -> str:
     return "job" if element == WHOLE else str(element)
 
 
-def ended_by_run(submission: BatchSubmission, element: int, run: int, end: RunEnd) -> BatchJobEnd:
+def ended_by_run(submission: Submission, element: int, run: int, end: RunEnd) -> JobEnd:
     """How a job ended, as the program on its node tells it."""
     state = JobState.COMPLETED if end.completed else JobState.FAILED
     reason = exit_reason(end.status, end.signal)
@@ -318,7 +317,7 @@ def ended_by_run(submission: BatchSubmission, element: int, run: int, end: RunEn
         state, reason = JobState.CANCELLED, doom_sentence(end.doomed, unneeded=end.unneeded)
     elif end.over_bytes is not None:
         state, reason = JobState.OUT_OF_MEMORY, _over_memory(submission)
-    return BatchJobEnd(
+    return JobEnd(
         token=submission.token,
         element=element,
         state=state,
@@ -337,13 +336,13 @@ def ended_by_run(submission: BatchSubmission, element: int, run: int, end: RunEn
 
 
 def ended_by_row(
-    submission: BatchSubmission, element: int, row: BatchRow, run: LastRun | None, cancelled: bool
-) -> BatchJobEnd:
+    submission: Submission, element: int, row: BatchRow, run: LastRun | None, cancelled: bool
+) -> JobEnd:
     """How a job ended that was killed, as the batch system tells it."""
     end = run.end if run is not None else None
     state, reason = row.state, row.reason
     if cancelled and state is not JobState.COMPLETED:
-        state, reason = JobState.CANCELLED, "its user cancelled it"
+        state, reason = JobState.CANCELLED, CANCELLED_BY_USER
     elif end is not None and state is JobState.FAILED:
         return replace(ended_by_run(submission, element, run.number if run else 0, end), queue=row.queue)
     by_itself = state in (JobState.COMPLETED, JobState.FAILED)
@@ -351,7 +350,7 @@ def ended_by_row(
         reason = exit_reason(row.exit_status, row.signal)
     elif state is JobState.OUT_OF_MEMORY and reason is None:
         reason = _over_memory(submission)
-    return BatchJobEnd(
+    return JobEnd(
         token=submission.token,
         element=element,
         state=state,
@@ -368,15 +367,15 @@ def ended_by_row(
     )
 
 
-def _over_memory(submission: BatchSubmission) -> str:
+def _over_memory(submission: Submission) -> str:
     memory = submission.memory
     return "used more memory than " + (f"the {format_bytes(memory)} that " if memory else "") + "it may use"
 
 
 def _otherwise(
-    submission: BatchSubmission, element: int, state: JobState, sentence: str, run: LastRun | None
-) -> BatchJobEnd:
-    return BatchJobEnd(
+    submission: Submission, element: int, state: JobState, sentence: str, run: LastRun | None
+) -> JobEnd:
+    return JobEnd(
         token=submission.token,
         element=element,
         state=state,
@@ -385,35 +384,6 @@ def _otherwise(
         restarts=run.number if run is not None else 0,
         ended=time.time(),
         swept=submission.request.keep or run is None,
-    )
-
-
-def explain_job(
-    job: Job,
-    submission: BatchSubmission,
-    facts: BatchFacts,
-    *,
-    system: str,
-    says: str | None,
-    dependencies: Sequence[tuple[str, JobState | None, bool]],
-) -> JobExplanation:
-    """An explanation; `says` is what the batch system itself says of a job that waits.
-
-    `dependencies` are the jobs it waits for: name, state, None while not all elements have ended, and whether
-    that is what it waits for.
-    """
-    because = f" ({job.reason})" if job.reason else ""
-    if job.state.final:
-        return JobExplanation(job=job, summary=f"It has ended: {job.state}{because}.")
-    if job.state is JobState.RUNNING:
-        return JobExplanation(job=job, summary=f"It runs on {job.node or 'a node'}{because}.")
-    request = submission.request
-    name = request.queue or facts.default_queue
-    candidates = [_queue(request, facts.queues.get(name) if name else None, dependencies)]
-    nodes = [node for node in facts.nodes_of(name) if request.node in (None, node.name)]
-    candidates += [_node(request, submission.memory, node) for node in nodes]
-    return JobExplanation(
-        job=job, summary=_summary(job, system, says, dependencies, candidates), candidates=candidates
     )
 
 
@@ -441,9 +411,7 @@ def _queue(
 ) -> PlacementCheck:
     return queue_check(
         request,
-        queue.name if queue is not None else None,
-        is_up=queue is not None and queue.up,
-        longest_s=queue.longest_s if queue is not None else None,
+        queue,
         dependencies=[
             Requirement(
                 name=f"after {identifier}",
@@ -462,83 +430,17 @@ def _node(request: JobRequest, memory_bytes: int | None, node: NodeState) -> Pla
     return node_check(request, memory_bytes if node.memory_bytes else None, node, takes)
 
 
-def jobs_of(
-    submission: BatchSubmission,
-    record: BatchRecord,
-    view: BatchQueueView,
-    directories: BatchDirectories,
-    system: str,
-) -> dict[int, Job]:
-    """All jobs of a submission, by element."""
-    ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
-    rows = view.rows.get(submission.tag, {})
-    log = str(directories.log(submission.request, submission.tag))
-    return {
-        element: _job(
-            submission,
-            element,
-            end=ended.get(element),
-            row=rows.get(WHOLE if element == WHOLE else place),
-            cancelled=element in cancelled,
-            log=_output(submission, element)
-            or (f"{log}.log" if element == WHOLE else f"{log}_{element}.log"),
-            system=system,
-        )
-        for place, element in enumerate(submission.elements, 1)
-    }
-
-
-def _output(submission: BatchSubmission, element: int) -> str | None:
-    """The file that its standard output goes to; None where that is its log."""
-    request = submission.request
-    if request.options.stdout is None:
-        return None
-    job = f"{submission.number}" if element == WHOLE else f"{submission.number}_{element}"
-    return filled(request.options.stdout, {"job": job, "index": f"{element}", "name": job_label(request)})
-
-
-def _job(
-    submission: BatchSubmission,
-    element: int,
-    *,
-    end: BatchJobEnd | None,
-    row: BatchRow | None,
-    cancelled: bool,
-    log: str,
-    system: str,
-) -> Job:
-    request = submission.request
-    state, sentence = JobState.WAITING, f"it is being submitted to {system}"
+def _standing(
+    submission: Submission, end: JobEnd | None, row: BatchRow | None, cancelled: bool, system: str
+) -> tuple[JobState, str]:
+    """How a job stands, and why in words, empty where nothing is known of that."""
     if end is not None:
-        state, sentence = end.state, end.reason or ""
-    elif row is not None:
-        state, sentence = row.state, row.reason or ""
-        if cancelled:
-            sentence = "it is being cancelled"
-    elif submission.number is not None:
-        state, sentence = (
-            JobState.RUNNING,
-            f"it has left the queue of {system}, which has yet to tell how it ended",
-        )
-    return Job(
-        id=f"{submission.identifier}" if element == WHOLE else f"{submission.identifier}_{element}",
-        name=job_label(request),
-        state=state,
-        queue=(end.queue if end is not None else row.queue if row is not None else None) or request.queue,
-        user=this_user(),
-        cores=request.cores,
-        memory_bytes=request.memory_bytes or submission.memory,
-        exit_status=end.exit_status if end is not None else None,
-        signal=end.signal if end is not None else None,
-        reason=sentence or None,
-        node=end.node if end is not None else row.node if row is not None else None,
-        submitted=submission.submitted,
-        started=end.started if end is not None else row.started if row is not None else None,
-        ended=end.ended if end is not None else None,
-        restarts=end.restarts if end is not None else 0,
-        log=log,
-        flow=request.options.flow,
-    )
+        return end.state, end.reason or ""
+    if row is not None:
+        return row.state, "it is being cancelled" if cancelled else row.reason or ""
+    if submission.number is not None:
+        return JobState.RUNNING, f"it has left the queue of {system}, which has yet to tell how it ended"
+    return JobState.WAITING, f"it is being submitted to {system}"
 
 
 def clean_up(head: HeadNode, record: BatchRecord) -> None:
@@ -546,41 +448,23 @@ def clean_up(head: HeadNode, record: BatchRecord) -> None:
 
     A library that the head node does not see is on a disk of the job's node: what is left there stays.
     """
-    by_library: dict[str, list[tuple[BatchJobEnd, str]]] = {}
     leftovers = record.leftovers()
-    for end in leftovers:
-        submission = record.by_token(end.token)
-        if submission is None:
-            continue
-        prefix = f"gridwright-{submission.tag}" + ("." if end.element == WHOLE else f"_{end.element}.")
-        for library in ("work", "util"):
-            if directory := submission.request.libraries.get(library):
-                by_library.setdefault(directory, []).append((end, prefix))
-    for directory, found in by_library.items():
-        if not _swept(head, directory, [prefix for _, prefix in found]):
-            # A file system that hangs must not keep jobs from being shown; the next command tries again.
-            return
+    left = [
+        (submission, end, private_prefix(submission.tag, end.element))
+        for end in leftovers
+        if (submission := record.by_token(end.token)) is not None
+    ]
+    if any(status is None for _, _, status in sweep(head, left)):
+        # The next command tries again.
+        return
     if leftovers:
         record.swept(leftovers)
 
 
-def _swept(head: HeadNode, directory: str, prefixes: Sequence[str]) -> bool:
-    for first in range(0, len(prefixes), SWEEP_AT_ONCE):
-        command = sweep_command(directory, prefixes[first : first + SWEEP_AT_ONCE])
-        try:
-            head.run(command, timeout_s=SWEEP_TIMEOUT_S)
-        except GridwrightError:
-            return False
-    return True
+class BatchScheduler(RecordedScheduler[BatchRecord, BatchQueueView]):
+    """Implements the protocol Scheduler on a BatchSystem; see RecordedScheduler."""
 
-
-class BatchScheduler:
-    """Implements the protocol Scheduler, whose docstring has the failure contract.
-
-    `jobs` has the jobs that this user submitted through Gridwright with this state directory. A submission
-    that raised ENVIRONMENT is kept: the next call of any method submits it, once. One that was
-    interrupted (KeyboardInterrupt) is taken back.
-    """
+    others = "those of others, and those not submitted by it,"
 
     def __init__(
         self, system: BatchSystem, section: SchedulerSection, head: HeadNode, directories: BatchDirectories
@@ -588,7 +472,7 @@ class BatchScheduler:
         self._system = system
         self._section = section
         self._head = head
-        self._directories = directories
+        self._directories: BatchDirectories = directories
 
     @contextmanager
     def _reconciled(self) -> Iterator[tuple[BatchRecord, BatchQueueView]]:
@@ -608,12 +492,16 @@ class BatchScheduler:
             tokens = [new_token() for _ in requests]
             facts = self._checked(record, requests)
             sent = [
-                replace(by_tokens(request, tokens[:number]), queue=request.queue or facts.default_queue)
+                replace(by_tokens(request, tokens[:number])[0], queue=request.queue or facts.default_queue)
                 for number, request in enumerate(requests)
             ]
             memory = [memory_of(each, facts) for each in sent]
-            record.intend(zip(tokens, sent, memory, strict=True), time.time() + LEASE_S * len(sent))
-            return self._submit_all(record, list(zip(tokens, sent, memory, strict=True)))
+            intents = list(zip(tokens, sent, memory, strict=True))
+            record.intend(
+                ((token, request, {"memory": asked}) for token, request, asked in intents),
+                time.time() + LEASE_S * len(sent),
+            )
+            return self._submit_all(record, intents)
 
     def _checked(self, record: BatchRecord, requests: Sequence[JobRequest]) -> BatchFacts:
         """The queues and nodes, when they could run all requests; else every problem at once."""
@@ -631,7 +519,7 @@ class BatchScheduler:
             # Those of the same call have no identifier yet.
             earlier = [f"#{each}" for each in range(number)]
             unknown = waited_for(record, request).unknown
-            problems += [unknown_job(record, name) for name in unknown if name not in earlier]
+            problems += [unknown_job(record, name, self.others) for name in unknown if name not in earlier]
         if problems:
             raise GridwrightError(*dict.fromkeys(problems), status=ExitStatus.INPUT)
         return facts
@@ -642,121 +530,72 @@ class BatchScheduler:
         submitter = Submitter(self._system, self._directories, record)
         answers: list[tuple[JobTag, int]] = []
         identifiers: list[str] = []
-        tokens = [token for token, _, _ in intents]
-        try:
+        with self._all_or_none(record, [token for token, _, _ in intents], answers):
             for token, request, memory in intents:
                 waits = waited_for(record, request)
                 answers.append(submitter.submit(Outgoing(request, JobTag(token, 0), waits, memory)))
                 identifiers.append(record.accepted(answers[-1:])[token])
-        except (GridwrightError, KeyboardInterrupt) as error:
-            if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
-                record.released(tokens)
-            else:
-                self._take_back(record, tokens, answers)
-            raise
         return identifiers
 
-    def _take_back(
-        self, record: BatchRecord, tokens: Sequence[str], answers: Sequence[tuple[JobTag, int]]
+    def _cancel_numbers(self, numbers: Sequence[int]) -> None:
+        self._system.cancel([(number, None) for number in numbers])
+
+    def _end_unsubmitted(self, record: BatchRecord, submission: Submission, elements: Sequence[int]) -> None:
+        record.end(
+            _otherwise(submission, each, JobState.CANCELLED, CANCELLED_BY_USER, None) for each in elements
+        )
+
+    def _cancel_submitted(
+        self, view: BatchQueueView, targets: Sequence[tuple[Submission, list[int], list[int]]]
     ) -> None:
-        tags = {token: JobTag(token, 0) for token in tokens} | {tag.token: tag for tag, _ in answers}
-        for tag in tags.values():
-            self._directories.fence(tag)
-        if answers:
-            self._system.cancel([(number, None) for _, number in answers])
-        record.withdraw(tokens)
-        for tag in tags.values():
-            self._directories.forget(tag)
+        orders: list[tuple[int, list[int] | None]] = []
+        for submission, _, left in targets:
+            whole = len(left) == len(submission.elements) or WHOLE in left
+            if submission.number is not None:
+                places = None if whole else [position(submission, each) for each in left]
+                orders.append((submission.number, places))
+        self._system.cancel(orders)
 
-    def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
-        """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
-        with self._reconciled() as (record, view):
-            if identifiers is None:
-                chosen = [(each, index) for each in record.all() for index in each.elements]
-            else:
-                chosen = elements_named(record, identifiers)
-            return self._jobs(record, view, chosen)
-
-    def _jobs(
-        self, record: BatchRecord, view: BatchQueueView, chosen: Sequence[tuple[BatchSubmission, int]]
-    ) -> list[Job]:
-        live = {each.token: each for each in view.live}
-        known: dict[str, dict[int, Job]] = {}
-        found = []
-        for submission, element in chosen:
-            token = submission.token
-            if submission.identifier is None:
-                continue
-            if token not in known:
-                now = live.get(token) or record.by_token(token) or submission
-                known[token] = jobs_of(now, record, view, self._directories, self._system.name)
-            found.append(known[token][element])
-        return found
-
-    def cancel(self, identifiers: Collection[str]) -> None:
-        """End jobs; see Scheduler. It is written down first: this process may be killed."""
-        with self._reconciled() as (record, _):
-            by_token: dict[str, tuple[BatchSubmission, list[int]]] = {}
-            for submission, element in elements_named(record, identifiers):
-                by_token.setdefault(submission.token, (submission, []))[1].append(element)
-            targets: list[tuple[int, list[int] | None]] = []
-            for token, (submission, elements) in by_token.items():
-                ended = record.ended(token)
-                left = [each for each in elements if each not in ended]
-                record.cancel((token, each) for each in left)
-                if submission.number is None:
-                    self._directories.fence(submission.tag)
-                elif left:
-                    whole = len(left) == len(submission.elements) or WHOLE in left
-                    places = None if whole else [position(submission, each) for each in left]
-                    targets.append((submission.number, places))
-            if targets:
-                self._system.cancel(targets)
-            never = [
-                (submission, each)
-                for submission, elements in by_token.values()
-                if submission.number is None
-                for each in elements
-                if each not in record.ended(submission.token)
-            ]
-            record.end(
-                BatchJobEnd(
-                    token=submission.token,
-                    element=each,
-                    state=JobState.CANCELLED,
-                    reason="its user cancelled it",
-                    ended=time.time(),
-                )
-                for submission, each in never
+    def _listed(self, submission: Submission, record: BatchRecord, view: BatchQueueView) -> dict[int, Job]:
+        ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
+        rows = view.rows.get(submission.tag, {})
+        log = str(self._directories.log(submission.request, submission.tag))
+        jobs = {}
+        for place, element in enumerate(submission.elements, 1):
+            end, row = ended.get(element), rows.get(WHOLE if element == WHOLE else place)
+            state, sentence = _standing(submission, end, row, element in cancelled, self._system.name)
+            own = output_file(submission, element)
+            listed = ListedState(
+                state=state,
+                sentence=sentence,
+                log=own or (f"{log}.log" if element == WHOLE else f"{log}_{element}.log"),
+                memory_bytes=submission.request.memory_bytes or submission.memory,
             )
+            jobs[element] = listed_job(submission, element, end, row, listed)
+        return jobs
 
-    def explain(self, identifier: str) -> JobExplanation:
-        """Hold what a job needs against its queue and every node; of an array, the first that waits."""
-        with self._reconciled() as (record, view):
-            chosen = elements_named(record, [identifier])
-            jobs = self._jobs(record, view, chosen)
-            waiting = [number for number, job in enumerate(jobs) if job.state is JobState.WAITING]
-            number = waiting[0] if waiting else 0
-            submission = record.by_token(chosen[number][0].token) or chosen[number][0]
-            says = None
-            if waiting and submission.number is not None:
-                with contextlib.suppress(GridwrightError):
-                    says = self._system.why_waits(submission.number)
-            return explain_job(
-                jobs[number],
-                submission,
-                self._system.facts(),
-                system=self._system.name,
-                says=says,
-                dependencies=states_of(record, submission.request),
-            )
+    def _waiting(
+        self, record: BatchRecord, view: BatchQueueView, job: Job, submission: Submission, element: int
+    ) -> JobExplanation:
+        says = None
+        if submission.number is not None:
+            with contextlib.suppress(GridwrightError):
+                says = self._system.why_waits(submission.number)
+        request, facts = submission.request, self._system.facts()
+        dependencies = states_of(record, request)
+        name = request.queue or facts.default_queue
+        candidates = [_queue(request, facts.queues.get(name) if name else None, dependencies)]
+        nodes = [node for node in facts.nodes_of(name) if request.node in (None, node.name)]
+        candidates += [_node(request, submission.memory, node) for node in nodes]
+        summary = _summary(job, self._system.name, says, dependencies, candidates)
+        return JobExplanation(job=job, summary=summary, candidates=candidates)
 
     def nodes(self) -> list[NodeState]:
         """All nodes that run jobs."""
         return list(self._system.facts().nodes.values())
 
 
-def _needed(record: BatchRecord, live: Sequence[BatchSubmission]) -> set[str]:
+def _needed(record: BatchRecord, live: Sequence[Submission]) -> set[str]:
     """Tokens of jobs that have not ended, and of those that they wait for."""
     needed = {each.token for each in live}
     for submission in live:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.node_programs.batch_job.job_file import JobFile, Predecessor
 from gridwright.schedulers.batch.directories import BatchDirectories
-from gridwright.schedulers.batch.identifiers import WaitedFor
-from gridwright.schedulers.batch.record import BatchRecord
+from gridwright.schedulers.batch.record import BatchRecord, WaitedFor
 from gridwright.schedulers.batch.system import (
+    ANSWER_S,
+    PATIENCE_S,
     AfterJob,
     BatchCall,
     BatchFacts,
@@ -18,9 +20,7 @@ from gridwright.schedulers.batch.system import (
     NotReached,
     NotTaken,
     Unclear,
-    job_label,
 )
-from gridwright.schedulers.batch.tools import ANSWER_S, PATIENCE_S
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
@@ -68,7 +68,7 @@ class Submitter:
             try:
                 return outgoing.tag, self._system.submit(self._call(outgoing))
             except NotTaken as refused:
-                what = f"{job_label(outgoing.request)}: {self._system.name} refuses it: {refused}"
+                what = f"{outgoing.request.label}: {self._system.name} refuses it: {refused}"
                 raise input_error(what, remedy="change what it says, and submit again") from None
             except NotReached as silent:
                 said = str(silent)
@@ -111,10 +111,13 @@ class Submitter:
     def _job_file(self, outgoing: Outgoing) -> JobFile:
         request, tag, system = outgoing.request, outgoing.tag, self._system
         memory = outgoing.memory_bytes
+        environment = given_environment(request)
+        if memory is not None:
+            environment["GRIDWRIGHT_MEMORY_BYTES"] = str(memory)
         return JobFile(
             command=list(request.command),
             directory=request.directory,
-            environment=_environment(request, memory),
+            environment=environment,
             log=str(self._directories.log(request, tag)),
             runs=str(self._directories.runs(tag)),
             fence=str(self._directories.fence_file(tag)),
@@ -137,7 +140,7 @@ class Submitter:
                 )
                 for each in outgoing.waits.on
             ],
-            name=job_label(request),
+            name=request.label,
             input=request.options.stdin or "",
             output=request.options.stdout or "",
             error=request.options.stderr or "",
@@ -167,12 +170,10 @@ def _after(outgoing: Outgoing) -> list[AfterJob]:
     return found
 
 
-def _environment(request: JobRequest, memory_bytes: int | None) -> dict[str, str]:
-    """All variables of the job but those that are only known on its node."""
+def given_environment(request: JobRequest) -> dict[str, str]:
+    """All variables of the job but those that are only known once it is submitted, or on its node."""
     environment = {name: value for name, value in request.environment.items() if name not in _GIVEN}
     environment["GRIDWRIGHT_CORES"] = str(request.cores)
-    if memory_bytes is not None:
-        environment["GRIDWRIGHT_MEMORY_BYTES"] = str(memory_bytes)
     if data := request.libraries.get("data"):
         environment["GRIDWRIGHT_DATA"] = data
     return environment
@@ -196,19 +197,8 @@ def own_problems(request: JobRequest, system: str) -> list[Problem]:
     """What is wrong with a request by itself, whatever the batch system has. Empty where nothing is."""
     if not request.command:
         return [Problem(what="a job needs a command", remedy="write it after --")]
-    label = job_label(request)
-    problems = list(path_problems(request))
-    if request.null:
-        problems.append(
-            Problem(
-                what=f"{label}: {system} has no null jobs",
-                remedy="use a spec with scheduler: {type: local}",
-            )
-        )
-    if request.cores < 1:
-        problems.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
-    if (too_long := what_is_too_long(request)) is not None:
-        problems.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
+    label = request.label
+    problems = [*path_problems(request), *plain_problems(request, system, what_is_too_long(request))]
     if request.array is not None and not request.array:
         what = f"{label}: its array has no index"
         problems.append(Problem(what=what, where="array", remedy="write one, such as 1-100"))
@@ -221,26 +211,42 @@ def own_problems(request: JobRequest, system: str) -> list[Problem]:
     return problems
 
 
+def plain_problems(request: JobRequest, system: str, too_long: str | None) -> Iterator[Problem]:
+    """What no batch system takes; `too_long` is what of the request is, in words."""
+    label = request.label
+    if request.null:
+        remedy = "use a spec with scheduler: {type: local}"
+        yield Problem(what=f"{label}: {system} has no null jobs", remedy=remedy)
+    if request.cores < 1:
+        yield Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more")
+    if too_long is not None:
+        yield Problem(what=f"{label}: {too_long}", remedy="put long text into a file")
+
+
 def request_problems(request: JobRequest, facts: BatchFacts, system: BatchSystem) -> list[Problem]:
-    """What no node and no queue of this batch system can give. Empty where it may be submitted."""
-    label = job_label(request)
-    found = [
-        replace(request_problem, what=f"{label}: {request_problem.what}")
-        for request_problem in system.request_problems(request)
-    ]
-    name = request.queue or facts.default_queue
+    """What this batch system, its queues and its nodes cannot give. Empty where it may be submitted."""
+    own = system.request_problems(request)
+    found = [replace(each, what=f"{request.label}: {each.what}") for each in own]
+    return found + place_problems(request, facts, system.name)
+
+
+def place_problems(
+    request: JobRequest, facts: BatchFacts, system: str, listed: Callable[[Iterable[str]], str] = ", ".join
+) -> list[Problem]:
+    """What no node and no queue can give; `listed` writes the names of nodes."""
+    label, name = request.label, request.queue or facts.default_queue
     if name is not None and name not in facts.queues:
         near = nearest(name, facts.queues)
         remedy = f"did you mean {near}?" if near else f"queues: {', '.join(facts.queues)}"
-        return [*found, Problem(what=f"{label}: {system.name} has no queue {name}", remedy=remedy)]
+        return [Problem(what=f"{label}: {system} has no queue {name}", remedy=remedy)]
     nodes = facts.nodes_of(name)
     names = [node.name for node in nodes]
     if request.node is not None and request.node not in names:
         near = nearest(request.node, names)
         place = f"queue {name}" if name else "this grid"
-        remedy = f"did you mean {near}?" if near else f"its nodes: {', '.join(names)}"
-        return [*found, Problem(what=f"{label}: {place} has no node {request.node}", remedy=remedy)]
-    return found + _size_problems(request, label, name, facts)
+        remedy = f"did you mean {near}?" if near else f"its nodes: {listed(names)}"
+        return [Problem(what=f"{label}: {place} has no node {request.node}", remedy=remedy)]
+    return _size_problems(request, label, name, facts)
 
 
 def _size_problems(request: JobRequest, label: str, queue: str | None, facts: BatchFacts) -> list[Problem]:
@@ -250,6 +256,8 @@ def _size_problems(request: JobRequest, label: str, queue: str | None, facts: Ba
     place = request.node or (f"queue {queue}" if queue else "this grid")
     found = []
     cores = max(node.cores for node in nodes)
+    if queue is not None and (most := facts.queues[queue].cores_per_node) is not None:
+        cores = min(cores, most)
     if request.cores > cores:
         what = f"{label}: {request.cores} cores, and no node of {place} has more than {cores}"
         found.append(Problem(what=what, remedy=f"ask for {cores} cores or fewer"))

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, Strict, model_validator
 
 from gridwright.errors import Problem, nearest
-from gridwright.schedulers.array_text import parse_array
 from gridwright.schedulers.begin_time import parse_begin
 from gridwright.schedulers.dependency import DependencyType, parse_dependency
+from gridwright.schedulers.indices import parse_array
 from gridwright.yamltext.document import compose
 from gridwright.yamltext.fields import Duration, FieldError, Size
 from gridwright.yamltext.format import FileFormat

@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from gridwright.node_programs.batch_job.job_file import DOOMED, WHOLE
-from gridwright.schedulers.batch.system import BatchRow
-from gridwright.schedulers.batch.tools import BatchTools
+from gridwright.schedulers.batch.system import BatchRow, BatchTools
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.schedulers.usage import JobUsage

@@ -1,14 +1,44 @@
-"""The commands of Grid Engine on the head node: their environment, and what their messages mean."""
+"""The commands of Grid Engine on the head node: their environment and XML, and what their messages mean."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
-from gridwright.schedulers.batch.tools import Answered, BatchTools
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.schedulers.batch.system import Answered, BatchTools
 from gridwright.schedulers.grid_engine.section import GridEngineSection
 from gridwright.schedulers.head_node import HeadNode, check_run
+
+_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def parse_answer(printed: bytes, command: str) -> ElementTree.Element:
+    """The root of what a command printed. Raises GridwrightError (ENVIRONMENT) where it is no plain XML."""
+    text = _NOT_IN_XML.sub("?", printed.decode("utf-8", errors="replace"))
+    if "<!DOCTYPE" in text.upper() or "<!ENTITY" in text.upper():
+        raise _unreadable(command, "it declares a document type")
+    # As text it has one encoding, whatever its first line says.
+    text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text)
+    try:
+        return ElementTree.fromstring(text)  # noqa: S314 - without a document type there are no entities
+    except ElementTree.ParseError as error:
+        raise _unreadable(command, str(error)) from error
+
+
+def _unreadable(command: str, why: str) -> GridwrightError:
+    return environment_error(
+        f"what {command} prints cannot be read as XML: {why}",
+        remedy=f"run {command} -xml by hand, and see whether it is that of Grid Engine 6.2 or newer",
+    )
+
+
+def text_of(element: ElementTree.Element, path: str) -> str:
+    """The text below an element; empty where there is none."""
+    return (element.findtext(path) or "").strip()
+
 
 _AWAY = (
     "commlib error",
@@ -46,21 +76,3 @@ def meaning(said: str) -> Answered:
     if any(each in folded for each in _UNCLEAR):
         return Answered.UNCLEAR
     return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
-
-
-def expand_ranges(text: str) -> list[int]:
-    """Tasks as qstat writes them: `3`, `1-9:2`, `1-3:1,7`. Raises ValueError."""
-    found: list[int] = []
-    for part in text.split(","):
-        span, _, step = part.strip().partition(":")
-        first, _, last = span.partition("-")
-        found += range(int(first), int(last or first) + 1, int(step or 1))
-    return found
-
-
-def words(*parts: str | Sequence[str] | Path) -> list[str]:
-    """A command out of words and lists of words."""
-    found: list[str] = []
-    for part in parts:
-        found += [str(part)] if isinstance(part, (str, Path)) else [str(one) for one in part]
-    return found

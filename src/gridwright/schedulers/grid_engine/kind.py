@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gridwright.schedulers.batch.kind import BatchKind
+from gridwright.schedulers.grid_engine.commands import parse_answer
 from gridwright.schedulers.grid_engine.section import GridEngineSection, section_of
-from gridwright.schedulers.grid_engine.xml_answer import parse_answer
 from gridwright.schedulers.in_lab import SchedulerNodes
-from gridwright.schedulers.kind import SchedulerKind
 from gridwright.schedulers.machines import NodeHardware, hardware_of_nodes
 from gridwright.schedulers.network import GridPart, NetworkRule
 from gridwright.services.daemon import call, make_directory, run_on_nodes, runs, start_daemon, wait_for
@@ -25,9 +25,8 @@ from gridwright.spec.model import GridSpec
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from gridwright.schedulers.batch.scheduler import BatchScheduler
+    from gridwright.schedulers.batch.system import BatchSystem
     from gridwright.schedulers.head_node import HeadNode
-    from gridwright.schedulers.job import NodeState
     from gridwright.schedulers.usage import JobUsage
     from gridwright.services.service import Service
 
@@ -334,28 +333,18 @@ EXECD = Ports("Execd", 6445, 6445)
 """As /etc/services has sge_qmaster and sge_execd."""
 
 
-class GridEngineKind(SchedulerKind[GridEngineSection]):
+class GridEngineKind(BatchKind[GridEngineSection]):
     """Hands jobs to Grid Engine through its own commands on the head node."""
 
     spec_model = GridEngineSection
     # Its mailer wants a mail system, and nullmailer is the smallest that Debian has.
     lab_packages = ("gridengine-client", "gridengine-exec", "gridengine-master", "nullmailer")
 
-    def open(self, spec: GridSpec, head: HeadNode) -> BatchScheduler:
-        """The Grid Engine of a grid; see SchedulerKind."""
-        from gridwright.schedulers.batch.directories import make_batch_directories
-        from gridwright.schedulers.batch.scheduler import BatchScheduler
-        from gridwright.schedulers.grid_engine.system import GridEngine
-        from gridwright.schedulers.state_directory import state_directory
-
-        directories = make_batch_directories(state_directory(spec), "grid_engine")
-        return BatchScheduler(GridEngine(spec, head), spec.scheduler, head, directories)
-
-    def nodes(self, spec: GridSpec, head: HeadNode) -> list[NodeState]:
-        """As qhost tells them: nothing of the state directory is needed."""
+    def system(self, spec: GridSpec, head: HeadNode) -> BatchSystem:
+        """The Grid Engine of a grid."""
         from gridwright.schedulers.grid_engine.system import GridEngine
 
-        return list(GridEngine(spec, head).facts().nodes.values())
+        return GridEngine(spec, head)
 
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
         """What qacct has; see SchedulerKind."""

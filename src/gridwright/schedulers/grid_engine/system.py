@@ -23,17 +23,15 @@ from gridwright.schedulers.batch.system import (
     BatchFacts,
     BatchQueue,
     BatchRow,
+    BatchTools,
     Unclear,
-    job_label,
     tagged_name,
 )
-from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.grid_engine.accounting import past
-from gridwright.schedulers.grid_engine.commands import expand_ranges, tools
+from gridwright.schedulers.grid_engine.commands import parse_answer, text_of, tools
 from gridwright.schedulers.grid_engine.section import section_of
-from gridwright.schedulers.grid_engine.xml_answer import parse_answer, text_of
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.index_ranges import index_ranges
+from gridwright.schedulers.indices import expand_indices, index_ranges
 from gridwright.schedulers.job import JobRequest, JobState, NodeState
 from gridwright.schedulers.job_tag import JobTag, tag_of
 from gridwright.spec.model import GridSpec
@@ -228,9 +226,6 @@ def _count(text: str) -> int:
     return int(float(match[0])) if match else 0
 
 
-__all__ = ["Complex", "read_complexes", "read_environments", "read_facts", "seconds", "size", "text_of"]
-
-
 NOT_STARTED = "Grid Engine could not start it, and does not try again (state E)"
 
 
@@ -253,7 +248,7 @@ def parse_queue(root: ElementTree.Element) -> Iterator[BatchRow]:
         yield BatchRow(
             number=int(number),
             tag=tag,
-            positions=expand_ranges(tasks) if tasks else (WHOLE,),
+            positions=expand_indices(tasks) if tasks else (WHOLE,),
             state=state,
             reason=reason,
             node=node or None,
@@ -372,7 +367,7 @@ class GridEngine:
     def command(self, call: BatchCall) -> list[str]:
         """The call of qsub. -clear leaves out what files of defaults would add."""
         request, section, options = call.request, self._section, call.request.options
-        command = ["qsub", "-clear", "-terse", "-N", tagged_name(job_label(request), call.tag)]
+        command = ["qsub", "-clear", "-terse", "-N", tagged_name(request.label, call.tag)]
         command += ["-o", "/dev/null", "-j", "y", "-wd", "/", "-b", "y", "-shell", "no"]
         command += ["-r", "y" if request.restart else "n"]
         if request.cores > 1:

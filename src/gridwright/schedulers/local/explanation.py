@@ -6,11 +6,17 @@ import time
 from collections.abc import Iterator, Sequence
 
 from gridwright.schedulers.job import Job, JobExplanation, JobState, PlacementCheck, Requirement
-from gridwright.schedulers.local.dependencies import UnmetDependency, dependencies_of, dependency_progress
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.machine_resources import MachineResources
 from gridwright.schedulers.local.policy import Block, Decision, Obstacle, PendingJob, decide
-from gridwright.schedulers.local.queries import QueueSnapshot, queue_snapshot, read_jobs
+from gridwright.schedulers.local.queries import (
+    QueueSnapshot,
+    UnmetDependency,
+    dependencies_of,
+    dependency_progress,
+    queue_snapshot,
+    read_jobs,
+)
 from gridwright.schedulers.local.store import Store
 from gridwright.units import format_bytes
 
@@ -29,7 +35,7 @@ def reasons(now: QueueSnapshot) -> dict[int, str]:
 
 
 def _decide(now: QueueSnapshot) -> Decision:
-    return decide(now.capacity, now.running, now.pending, 0.0, all_reasons=True)
+    return decide(now.machine, now.running, now.pending, 0.0, all_reasons=True)
 
 
 def _names(unmet: Sequence[UnmetDependency]) -> str:
@@ -42,17 +48,15 @@ def _moment(seconds: float) -> str:
 
 def _block(block: Block, pending_job: PendingJob, now: QueueSnapshot) -> str:
     demand = pending_job.demand
-    free_cores = now.capacity.cores - sum(allocation.demand.cores for allocation in now.running)
-    free_memory = now.capacity.memory_bytes - sum(
-        allocation.demand.memory_bytes for allocation in now.running
-    )
+    free_cores = now.machine.cores - sum(allocation.demand.cores for allocation in now.running)
+    free_memory = now.machine.memory_bytes - sum(allocation.demand.memory_bytes for allocation in now.running)
     if block.obstacle is Obstacle.CORES:
-        return f"waits for {_cores(demand.cores)}: {max(0, free_cores)} of {now.capacity.cores} are free"
+        return f"waits for {_cores(demand.cores)}: {max(0, free_cores)} of {now.machine.cores} are free"
     if block.obstacle is Obstacle.MEMORY:
         needed, free = format_bytes(demand.memory_bytes), format_bytes(max(0, free_memory))
         return f"waits for {needed} of memory: {free} are free"
     if block.obstacle is Obstacle.QUEUE:
-        limit = now.capacity.queue_cores[demand.queue]
+        limit = now.machine.queues[demand.queue].cores
         return f"waits for {_cores(demand.queue_cores)} of the {limit} that queue {demand.queue} may use"
     if block.obstacle is Obstacle.RESERVED:
         return f"would delay job {block.behind}, which is ahead of it"

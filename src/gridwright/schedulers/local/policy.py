@@ -16,9 +16,11 @@ The first rule is EASY backfill (Lifka, "The ANL/IBM SP scheduling system", 1995
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from gridwright.schedulers.local.machine_resources import MachineResources
 
 MOST_BLOCKED = 1000
 """Waiting jobs that are tried at most, so that a decision takes milliseconds however many wait."""
@@ -36,16 +38,6 @@ class Demand:
     queue: str
     queue_cores: int
     """Less than `cores` for a job that wants no other beside it, and so takes all of the machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """The resources of the machine and of its queues."""
-
-    cores: int
-    memory_bytes: int
-    queue_cores: Mapping[str, int | None]
-    """The core limit of each queue; None: without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +132,12 @@ class _Reservation:
 
 
 class _Planner:
-    def __init__(self, capacity: Capacity, running: Sequence[Allocation], now: float) -> None:
-        self.capacity = capacity
+    def __init__(self, machine: MachineResources, running: Sequence[Allocation], now: float) -> None:
+        self.machine = machine
         self.now = now
         self.running = list(running)
-        self.cores = capacity.cores - sum(allocation.demand.cores for allocation in running)
-        self.memory = capacity.memory_bytes - sum(allocation.demand.memory_bytes for allocation in running)
+        self.cores = machine.cores - sum(allocation.demand.cores for allocation in running)
+        self.memory = machine.memory_bytes - sum(allocation.demand.memory_bytes for allocation in running)
         self.queues: dict[str, int] = {}
         for allocation in running:
             self.queues[allocation.demand.queue] = (
@@ -154,15 +146,15 @@ class _Planner:
         self.reservations: list[_Reservation] = []
 
     def limit(self, queue: str) -> float:
-        cores = self.capacity.queue_cores.get(queue)
-        return math.inf if cores is None else cores
+        limits = self.machine.queues.get(queue)
+        return math.inf if limits is None or limits.cores is None else limits.cores
 
     def obstacle(self, pending_job: PendingJob) -> Block | None:
         demand = pending_job.demand
         if (
-            demand.cores > self.capacity.cores
+            demand.cores > self.machine.cores
             or demand.queue_cores > self.limit(demand.queue)
-            or demand.memory_bytes > self.capacity.memory_bytes
+            or demand.memory_bytes > self.machine.memory_bytes
         ):
             return Block(Obstacle.TOO_LARGE)
         if demand.cores > self.cores:
@@ -196,7 +188,7 @@ class _Planner:
         limit = self.limit(queue)
         kept = _Reservation(pending_job.job, None if limit == math.inf else queue, only_queue)
         need = kept.taken(pending_job.demand)
-        total = (self.capacity.cores, self.capacity.memory_bytes, limit)
+        total = (self.machine.cores, self.machine.memory_bytes, limit)
         if not self._foresee(kept, need, total):
             kept.shadow, kept.spare = math.inf, total
             for allocation in self.running:
@@ -222,7 +214,7 @@ class _Planner:
 
 
 def decide(
-    capacity: Capacity,
+    machine: MachineResources,
     running: Sequence[Allocation],
     waiting: Iterable[PendingJob],
     now: float,
@@ -233,7 +225,7 @@ def decide(
 
     With `all_reasons`, every job is tried, also where nothing is free any more.
     """
-    planner = _Planner(capacity, running, now)
+    planner = _Planner(machine, running, now)
     decision = Decision()
     for pending_job in waiting:
         if not all_reasons and (planner.cores <= 0 or len(decision.blocks) >= MOST_BLOCKED):

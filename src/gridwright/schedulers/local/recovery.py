@@ -14,13 +14,18 @@ from collections.abc import Collection, Iterable
 
 from gridwright.beneath import remove_tree
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.local.attempt import private_directories
 from gridwright.schedulers.local.control_groups import GroupPlaces, end_group
 from gridwright.schedulers.local.exit_records import ExitRecord, ExitRecords, JobPhase, boot_identity
 from gridwright.schedulers.local.identifiers import JobKey
-from gridwright.schedulers.local.job_row import read_rows
+from gridwright.schedulers.local.job_row import private_directories, read_rows
 from gridwright.schedulers.local.launcher import group_name, is_launcher
-from gridwright.schedulers.local.outcome import GUARD_KILLED, MACHINE_STOPPED, JobOutcome, outcome_of
+from gridwright.schedulers.local.outcome import (
+    GUARD_KILLED,
+    MACHINE_STOPPED,
+    JobOutcome,
+    RunningJob,
+    outcome_of,
+)
 from gridwright.schedulers.local.processes import (
     Process,
     all_pids,
@@ -29,7 +34,6 @@ from gridwright.schedulers.local.processes import (
     send_signal,
     with_descendants,
 )
-from gridwright.schedulers.local.running_job import RunningJob
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.process_tree import children
 

@@ -53,11 +53,11 @@ from gridwright.schedulers.local.explanation import explain, reasons
 from gridwright.schedulers.local.identifiers import JobKey
 from gridwright.schedulers.local.job_row import JobRow
 from gridwright.schedulers.local.machine_resources import MachineResources, machine_resources
+from gridwright.schedulers.local.outcome import RunningJob
 from gridwright.schedulers.local.policy import Allocation, decide
-from gridwright.schedulers.local.queries import capacity_of, find_keys, queue_snapshot, read_jobs
+from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
 from gridwright.schedulers.local.recovery import record_end
 from gridwright.schedulers.local.runner_lock import LOCK, ensure_runner, open_wakeup_pipe, try_lock, unlock
-from gridwright.schedulers.local.running_job import RunningJob
 from gridwright.schedulers.local.running_jobs import RunningJobs
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.local.submission import check_requests, insert
@@ -598,7 +598,7 @@ class Runner:
         running = [
             Allocation(each.row.rank, each.row.demand(machine), each.ends) for each in self._running.live
         ]
-        decision = decide(capacity_of(machine), running, self._waiting.pending(machine, time.time()), now)
+        decision = decide(machine, running, self._waiting.pending(machine, time.time()), now)
         wall = time.time()
         intended = []
         for job, count in decision.starts:

@@ -16,11 +16,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from gridwright.beneath import remove_tree
-from gridwright.schedulers.local.attempt import job_environment, private_directories
 from gridwright.schedulers.local.control_groups import GroupPlaces, make_places
 from gridwright.schedulers.local.exit_records import ExitRecords, JobPhase
 from gridwright.schedulers.local.identifiers import NO_INDEX, JobKey
-from gridwright.schedulers.local.job_row import JobRow
+from gridwright.schedulers.local.job_row import JobRow, job_environment, private_directories
 from gridwright.schedulers.local.launcher import (
     AnswerKind,
     GuardAnswer,
@@ -28,9 +27,8 @@ from gridwright.schedulers.local.launcher import (
     LaunchOrder,
     take_launch_lock,
 )
-from gridwright.schedulers.local.outcome import outcome_of
+from gridwright.schedulers.local.outcome import RunningJob, outcome_of, tell_guard
 from gridwright.schedulers.local.recovery import end_lost, lost_outcome, recover
-from gridwright.schedulers.local.running_job import RunningJob, tell_guard
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.output_paths import filled
 from gridwright.schedulers.process_tree import die_with_parent

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.schedulers.dependency import Dependency, DependencyType, aftercorr_problems, parse_dependency
 from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.local.dependencies import UnmetDependency, insert_dependencies
 from gridwright.schedulers.local.identifiers import HIGHEST_INDEX, NO_INDEX, JobKey, parse_identifier
 from gridwright.schedulers.local.job_row import JobRow, insert_row
 from gridwright.schedulers.local.machine_resources import MachineResources
-from gridwright.schedulers.local.schema import has_nul
-from gridwright.schedulers.local.store import Store
+from gridwright.schedulers.local.queries import UnmetDependency, insert_dependencies
+from gridwright.schedulers.local.store import Store, has_nul
 from gridwright.schedulers.output_paths import path_problems
 from gridwright.schedulers.start_limits import MOST_ELEMENTS, index_range, what_is_too_long
 from gridwright.schedulers.supported_options import option_problems

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from gridwright.schedulers.dependency import DependencyType
-from gridwright.schedulers.local.dependencies import (
+from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.job_row import JobRow, read_rows
+from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.schedulers.local.policy import PendingJob, Rank
+from gridwright.schedulers.local.queries import (
     DependencyProgress,
     UnmetDependency,
     dependency_progress,
     ended_elements,
     unmet_dependencies,
 )
-from gridwright.schedulers.local.identifiers import JobKey
-from gridwright.schedulers.local.job_row import JobRow, read_rows
-from gridwright.schedulers.local.machine_resources import MachineResources
-from gridwright.schedulers.local.policy import PendingJob, Rank
 from gridwright.schedulers.local.store import Store
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.schedulers.batch.tools import Answered, BatchTools
+from gridwright.schedulers.batch.system import Answered, BatchTools
 from gridwright.schedulers.head_node import HeadNode, check_run
 from gridwright.schedulers.lsf.section import LsfSection
 
@@ -55,6 +55,12 @@ def meaning(said: str) -> Answered:
     return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
 
 
+def says(answer: CommandOutput, texts: Sequence[str] = NO_JOBS) -> bool:
+    """Whether a command printed one of some texts; by default that there are no such jobs."""
+    printed = (answer.stdout + answer.stderr).decode(errors="replace").lower()
+    return any(each in printed for each in texts)
+
+
 def records(
     tools: BatchTools, command: Sequence[str], *, allowed: Callable[[CommandOutput], bool] = lambda _: False
 ) -> list[dict[str, str]]:
@@ -62,12 +68,8 @@ def records(
 
     Raises GridwrightError (ENVIRONMENT) where it is no such JSON.
     """
-
-    def is_answer(answer: CommandOutput) -> bool:
-        text = (answer.stdout + answer.stderr).decode(errors="replace").lower()
-        return any(each in text for each in NO_JOBS) or allowed(answer)
-
-    text = tools.query(command, allowed=is_answer).decode("utf-8", errors="replace")
+    printed = tools.query(command, allowed=lambda answer: says(answer) or allowed(answer))
+    text = printed.decode("utf-8", errors="replace")
     begin = text.find("{")
     if begin < 0:
         if not text.strip() or any(each in text.lower() for each in NO_JOBS):

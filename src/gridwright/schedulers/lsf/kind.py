@@ -10,24 +10,20 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gridwright.schedulers.batch.tools import BatchTools
-from gridwright.schedulers.kind import SchedulerKind
-from gridwright.schedulers.lsf.commands import NO_JOBS, plain_node
-from gridwright.schedulers.lsf.endings import ending
-from gridwright.schedulers.lsf.history import EVENT
-from gridwright.schedulers.lsf.queue import moment, size
+from gridwright.schedulers.batch.kind import BatchKind
+from gridwright.schedulers.batch.system import BatchTools
+from gridwright.schedulers.lsf.commands import plain_node, says
+from gridwright.schedulers.lsf.queue import ending, job_blocks, moment, size
 from gridwright.schedulers.lsf.section import LsfSection
 from gridwright.schedulers.usage import JobUsage
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
-    from gridwright.schedulers.batch.scheduler import BatchScheduler
+    from gridwright.schedulers.batch.system import BatchSystem
     from gridwright.schedulers.head_node import HeadNode
-    from gridwright.schedulers.job import NodeState
     from gridwright.spec.model import GridSpec
 
 
-_JOB = re.compile(r"^Job <(\d+)(?:\[(\d+)\])?>, (.*)$", re.MULTILINE)
 _FIGURES = re.compile(r"^\s*(CPU_T\s.*)\n\s*(\S.*)$", re.MULTILINE)
 _DEFAULT_PROJECT = "default"
 _MINUTE_S = 60.0
@@ -45,9 +41,7 @@ def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUs
     )
     printed = tools.query(
         ["bacct", "-u", "all", "-l", "-UF", "-C", between],
-        allowed=lambda answer: any(
-            each in (answer.stdout + answer.stderr).decode(errors="replace").lower() for each in NO_JOBS
-        ),
+        allowed=says,
         timeout_s=_LONG_S,
     )
     usage = parse_accounting(printed.decode(errors="replace"))
@@ -56,16 +50,14 @@ def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUs
 
 def parse_accounting(text: str) -> Iterator[JobUsage]:
     """The jobs in what `bacct -l -UF` prints: a block for each, with its events and a table of figures."""
-    begins = list(_JOB.finditer(text))
-    for each, end in zip(begins, [*(one.start() for one in begins[1:]), len(text)], strict=True):
-        events = [(found[1], found[2]) for found in EVENT.finditer(text, each.end(), end)]
+    for named, events, block in job_blocks(text):
         if events:
-            yield _usage(each, events, _figures(text[each.end() : end]))
+            yield _usage(named, events, _figures(block))
 
 
 def _usage(named: re.Match[str], events: list[tuple[str, str]], figures: dict[str, str]) -> JobUsage:
     # What a user named stands before and behind these fields, and may look like them.
-    head = named[3].partition(", Command <")[0]
+    head = named[3].strip().partition(", Command <")[0]
     project = _field(head, "Project")
     how = ending(_field(head, "Status") or "EXIT", "", " ".join(what for _, what in events))
     started = next(
@@ -79,7 +71,7 @@ def _usage(named: re.Match[str], events: list[tuple[str, str]], figures: dict[st
         user=_field(head, "User"),
         account=None if project == _DEFAULT_PROJECT else project,
         queue=_field(head, "Queue"),
-        node=None if started is None else _node(started[1]),
+        node=None if started is None else _started_on(started[1]),
         cores=1 if started is None else _slots(started[1]),
         submitted=moment(events[0][0]),
         started=None if started is None else moment(started[0]),
@@ -100,7 +92,7 @@ def _figures(block: str) -> dict[str, str]:
     return dict(zip(found[1].split(), found[2].split(), strict=False)) if found else {}
 
 
-def _node(event: str) -> str | None:
+def _started_on(event: str) -> str | None:
     found = re.search(r"<([^>]*)>", event.partition("on ")[2] or event)
     return plain_node(found[1]) if found else None
 
@@ -113,42 +105,34 @@ def _slots(event: str) -> int:
     return sum(int(number or 1) for number in hosts) or 1
 
 
-class LsfKind(SchedulerKind[LsfSection]):
+class LsfKind(BatchKind[LsfSection]):
     """Hands jobs to LSF through its own commands on the head node."""
 
     spec_model = LsfSection
 
-    def open(self, spec: GridSpec, head: HeadNode) -> BatchScheduler:
-        """The LSF of a grid; see SchedulerKind."""
-        from gridwright.schedulers.batch.directories import make_batch_directories
-        from gridwright.schedulers.batch.scheduler import BatchScheduler
-        from gridwright.schedulers.lsf.system import Lsf
-        from gridwright.schedulers.state_directory import state_directory
-
-        directories = make_batch_directories(state_directory(spec), "lsf")
-        return BatchScheduler(Lsf(spec, head), spec.scheduler, head, directories)
-
-    def nodes(self, spec: GridSpec, head: HeadNode) -> list[NodeState]:
-        """As bhosts tells them: nothing of the state directory is needed."""
+    def system(self, spec: GridSpec, head: HeadNode) -> BatchSystem:
+        """The LSF of a grid."""
         from gridwright.schedulers.lsf.system import Lsf
 
-        return list(Lsf(spec, head).facts().nodes.values())
+        return Lsf(spec, head)
 
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
         """What bacct has of all users; of jobs that were submitted here our own record, which is exact."""
         from gridwright.schedulers.batch.directories import make_batch_directories
-        from gridwright.schedulers.batch.recorded_usage import recorded_numbers, recorded_usage
+        from gridwright.schedulers.batch.record import BatchRecord
+        from gridwright.schedulers.batch.recorded import recorded_usage
         from gridwright.schedulers.lsf.commands import tools
         from gridwright.schedulers.lsf.section import section_of
         from gridwright.schedulers.state_directory import state_directory
 
         self.open(spec, head).jobs()
         directories = make_batch_directories(state_directory(spec), "lsf")
-        own = recorded_numbers(directories)
+        with BatchRecord(directories.record) as record:
+            own, numbers = list(recorded_usage(record)), set(record.identifiers())
         others = read_accounting(tools(section_of(spec), head), since, until)
         return [
-            *recorded_usage(directories, since, until),
-            *(other for other in others if other.id.partition("_")[0] not in own),
+            *(each for each in own if each.ended is not None and since <= each.ended <= until),
+            *(other for other in others if other.id.partition("_")[0] not in numbers),
         ]
 
     def lab_problems(self, section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:

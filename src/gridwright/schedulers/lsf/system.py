@@ -18,19 +18,17 @@ from gridwright.schedulers.batch.system import (
     BatchFacts,
     BatchQueue,
     BatchRow,
+    BatchTools,
     Unclear,
-    job_label,
     tagged_name,
 )
-from gridwright.schedulers.batch.tools import BatchTools
 from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.index_ranges import fold_indices
+from gridwright.schedulers.indices import fold_indices
 from gridwright.schedulers.job import JobRequest, NodeState
 from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.lsf.commands import NO_JOBS, records, tools
-from gridwright.schedulers.lsf.history import read_history
-from gridwright.schedulers.lsf.queue import description, read_queue
+from gridwright.schedulers.lsf.commands import NO_JOBS, records, says, tools
+from gridwright.schedulers.lsf.queue import description, read_history, read_queue, size
 from gridwright.schedulers.lsf.section import section_of
 from gridwright.spec.model import GridSpec
 
@@ -46,7 +44,6 @@ _STATUS = {
     "closed_rc": "it is being given back to the cloud",
 }
 """Statuses of hosts that take no job (bhosts); closed_full and closed_busy open by themselves."""
-_FACTORS = {"": 1024**2, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 
 def read_facts(tools: BatchTools, default: str | None) -> BatchFacts:
@@ -83,9 +80,9 @@ def _node(each: Mapping[str, str], largest: Mapping[str, str], free: Mapping[str
         up=up,
         state=status,
         cores=cores,
-        memory_bytes=_size(largest.get(name, "")),
+        memory_bytes=size(largest.get(name, ""), _MIB),
         free_cores=max(0, cores - used) if up else 0,
-        free_memory_bytes=_size(free.get(name, "")),
+        free_memory_bytes=size(free.get(name, ""), _MIB),
         reason=reason if up or reason else f"LSF says {status}",
     )
 
@@ -127,12 +124,8 @@ def _count(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _size(text: str) -> int:
-    """A size such as 23.5G in bytes; without a unit it is in MB; 0 where there is none."""
-    match = re.fullmatch(r"([0-9.]+)([KMGT]?)B?", text)
-    return int(float(match[1]) * _FACTORS[match[2]]) if match else 0
-
-
+_MIB = 1024**2
+"""What lshosts and lsload count memory in where they write no unit."""
 _AT_ONCE = 200
 _CONDITIONS = {
     DependencyType.OK: "done",
@@ -196,7 +189,7 @@ class Lsf:
     def command(self, call: BatchCall) -> list[str]:
         """The call of bsub. Its last word is a line of a shell, of which each word is quoted."""
         request = call.request
-        name = tagged_name(job_label(request), call.tag)
+        name = tagged_name(request.label, call.tag)
         array = "" if call.elements is None else f"[1-{call.elements}]"
         command = ["bsub", "-J", f"{name}{array}", "-Jd", description(call.tag)]
         command += ["-o", "/dev/null", "-cwd", "/", "-env", "none", "-n", str(request.cores)]
@@ -274,10 +267,7 @@ class Lsf:
             # It fails where one of the jobs has ended meanwhile, and goes on with the others.
             self._tools.query(
                 ["bkill", *names[first : first + _AT_ONCE]],
-                allowed=lambda answer: any(
-                    each in (answer.stdout + answer.stderr).decode(errors="replace").lower()
-                    for each in (*NO_JOBS, *_FINISHED)
-                ),
+                allowed=lambda answer: says(answer, (*NO_JOBS, *_FINISHED)),
             )
 
     def why_waits(self, number: int) -> str | None:

@@ -1,11 +1,13 @@
-"""Reads the ends of jobs that Slurm's queue no longer knows, from the file of jobcomp/filetxt or from sacct.
+"""What Slurm's accounting has of jobs: how they ended, and what they used.
 
-`sacct -c` reads that file too, but of an element of an array it shows neither the array nor the index
-(22.05), so the file is searched for our tokens directly. A job that was requeued has a line for each run.
+It is slurmdbd, read by sacct, or the file of jobcomp/filetxt. `sacct -c` reads that file too, but of an
+element of an array it shows neither the array nor the index (22.05), so the file is searched for our tokens
+directly. A job that was requeued has a line for each run.
 
 Slurm writes names, directories and wckeys of jobs as they are, newlines too (22.05): every user can put lines
 of any content there. So a line counts for the user that it names alone, and what a job did by itself counts
-only as its own script wrote it down: see `believed_row`.
+only as its own script wrote it down: see `believed_row`. What was used counts by a line where that can be and
+contradicts no earlier one, and this user's jobs are those of the record; the rest is `forgeable`.
 """
 
 from __future__ import annotations
@@ -13,27 +15,34 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from math import inf
 
-from gridwright.errors import GridwrightError
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.schedulers.batch.record import split_identifier
+from gridwright.schedulers.batch.recorded import recorded_usage
 from gridwright.schedulers.job_tag import JobTag, tag_of
-from gridwright.schedulers.slurm.job_name import split_identifier
-from gridwright.schedulers.slurm.queue_row import decode_end
-from gridwright.schedulers.slurm.record_rows import WHOLE
-from gridwright.schedulers.slurm.tools import ToolRefused, Tools
+from gridwright.schedulers.sacct_figures import parse_elapsed, parse_size, parse_time, parse_usage
+from gridwright.schedulers.slurm.cluster import Cluster, read_cluster
+from gridwright.schedulers.slurm.queue import QueueRow, decode_end
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.tools import ToolRefused, Tools, job_state
+from gridwright.schedulers.usage import JobUsage
 
 _AT_ONCE = 400
 """Tokens or names in one command, so that its arguments stay short."""
-_HEAD = re.compile(r"JobId=(?P<JobId>\d+) UserId=(?P<user>[^\s()]*)\((?P<uid>\d+)\) GroupId=\S* Name=")
+_HEAD = re.compile(r"JobId=(?P<JobId>\d+) UserId=(?P<User>[^\s()]*)\((?P<uid>\d+)\) GroupId=\S* Name=")
 _MIDDLE = re.compile(
-    r" JobState=(?P<JobState>[A-Z_]+) Partition=(?P<Partition>\S*) TimeLimit=\S* StartTime=(?P<StartTime>\S+)"
-    r" EndTime=(?P<EndTime>\S+) NodeList=(?P<NodeList>None assigned|\S*) NodeCnt=\d+ ProcCnt=(?P<ProcCnt>\d+)"
+    r" JobState=(?P<State>[A-Z_]+) Partition=(?P<Partition>\S*) TimeLimit=\S* StartTime=(?P<Start>\S+)"
+    r" EndTime=(?P<End>\S+) NodeList=(?P<NodeList>None assigned|\S*) NodeCnt=\d+ ProcCnt=(?P<AllocCPUS>\d+)"
     r" WorkDir="
 )
 _ACCOUNT = re.compile(r" ReservationName=\S* Tres=\S* Account=(?P<Account>\S*) QOS=\S* WcKey=")
 _TAIL = re.compile(
-    r" SubmitTime=(?P<SubmitTime>\S+) EligibleTime=(?P<EligibleTime>\S+)"
+    r" SubmitTime=(?P<Submit>\S+) EligibleTime=(?P<Eligible>\S+)"
     r"(?: ArrayJobId=(?P<ArrayJobId>\d+) ArrayTaskId=(?P<ArrayTaskId>\d+))?(?: \w+=\S*)*"
     r" ExitCode=(?P<ExitCode>\d+:\d+) ?"
 )
@@ -42,35 +51,11 @@ FIELDS = "JobID,JobName,State,ExitCode,Start,End,Partition,NodeList"
 """What sacct is asked of each job, in its own words (sacct(1))."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountingRow:
-    """What the accounting keeps of a job."""
-
-    tag: JobTag
-    job_id: int
-    """Slurm's number; of the whole array where it is one."""
-    element: int
-    """Index in its array, or WHOLE."""
-    word: str
-    """Slurm's word for the state, in which it may also be unended."""
-    exit_status: int | None
-    signal: int | None
-    started: float | None
-    ended: float | None
-    partition: str | None
-    node: str | None
-
-    @property
-    def by_itself(self) -> bool:
-        """Whether the command came to its own end, which the script of the job writes down, too."""
-        return self.word == "COMPLETED" or (self.word == "FAILED" and self.exit_status is not None)
-
-
 @dataclass(frozen=True, slots=True)
 class AccountingAnswer:
     """An answer of the accounting."""
 
-    rows: Mapping[tuple[JobTag, int], Sequence[AccountingRow]]
+    rows: Mapping[tuple[JobTag, int], Sequence[QueueRow]]
     """All rows of a job, in the order in which they were written."""
     complete: bool
     """Whether a job that has ended must be in it; not where there is no accounting, or none we may read."""
@@ -96,18 +81,16 @@ def read_past(
 
 
 def _chosen(
-    rows: Sequence[AccountingRow | None], requested: Mapping[JobTag, str], *, complete: bool
+    rows: Sequence[QueueRow | None], requested: Mapping[JobTag, str], *, complete: bool
 ) -> AccountingAnswer:
-    found: dict[tuple[JobTag, int], list[AccountingRow]] = {}
+    found: dict[tuple[JobTag, int], list[QueueRow]] = {}
     for row in rows:
-        if row is not None and row.tag in requested:
-            found.setdefault((row.tag, row.element), []).append(row)
+        if row is not None and (tag := row.tag) in requested and tag is not None:
+            found.setdefault((tag, row.elements[0]), []).append(row)
     return AccountingAnswer(found, complete)
 
 
-def believed_row(
-    rows: Sequence[AccountingRow], job_id: int | None, script_status: int | None
-) -> AccountingRow | None:
+def believed_row(rows: Sequence[QueueRow], job_id: int | None, script_status: int | None) -> QueueRow | None:
     """The row that says how a job of ours has ended; None where none is believed.
 
     `job_id` is Slurm's number where it is known, `script_status` what the script of the last run wrote down:
@@ -115,13 +98,18 @@ def believed_row(
     """
     wrote = None if script_status is None else decode_end(script_status, 0)
     matching = [row for row in rows if job_id is None or row.job_id == job_id]
-    by_itself = [row for row in matching if row.by_itself]
+    # The command came to its own end, which the script of the job writes down, too.
+    by_itself = [
+        row
+        for row in matching
+        if row.words == ("COMPLETED",) or (row.words == ("FAILED",) and row.exit_status is not None)
+    ]
     agreeing = [row for row in by_itself if (row.exit_status, row.signal) == wrote]
     return next(iter(agreeing[::-1] or [row for row in matching if row not in by_itself][::-1]), None)
 
 
 def _from_file(tools: Tools, path: str, requested: Mapping[JobTag, str]) -> AccountingAnswer | None:
-    rows: list[AccountingRow | None] = []
+    rows: list[QueueRow | None] = []
     tags = [str(tag) for tag in requested]
     for first in range(0, len(tags), _AT_ONCE):
         patterns = [part for tag in tags[first : first + _AT_ONCE] for part in ("-e", f"~{tag} ")]
@@ -134,13 +122,23 @@ def _from_file(tools: Tools, path: str, requested: Mapping[JobTag, str]) -> Acco
 
 
 def _from_database(tools: Tools, requested: Mapping[JobTag, str], since: float) -> AccountingAnswer:
-    rows: list[AccountingRow | None] = []
+    rows: list[QueueRow | None] = []
     names = list(requested.values())
     # A day earlier: the clocks of the head node and of this machine need not agree, nor their zones.
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - 86_400))
     for first in range(0, len(names), _AT_ONCE):
         chosen = ",".join(names[first : first + _AT_ONCE])
-        command = ["sacct", "-n", "-P", "-X", *_own(), "-S", start, f"--name={chosen}", f"--format={FIELDS}"]
+        command = [
+            "sacct",
+            "-n",
+            "-P",
+            "-X",
+            *_own(),
+            "-S",
+            start,
+            f"--name={chosen}",
+            f"--format={FIELDS}",
+        ]
         rows += [parse_sacct(line) for line in tools.query(command).decode(errors="replace").splitlines()]
     return _chosen(rows, requested, complete=True)
 
@@ -159,10 +157,11 @@ def _own() -> list[str]:
     return ["-u", str(os.geteuid())]
 
 
-def completion_fields(line: str) -> Mapping[str, str | None] | None:
-    """The fields of a line of jobcomp/filetxt; None where it is no whole one.
+def completion_fields(line: str) -> dict[str, str] | None:
+    """The fields of a line of jobcomp/filetxt, by sacct's names for them; None where it is no whole one.
 
-    Name and directory may hold anything, also what looks like a field.
+    Name and directory may hold anything, also what looks like a field. JobId and ArrayJobId are Slurm's
+    numbers of the job and of its array, uid is that of the user.
     """
     head, at, end = _HEAD.match(line), line.rfind(" ReservationName="), line.rfind(" SubmitTime=")
     if head is None or not head.end() < at < end:
@@ -171,59 +170,58 @@ def completion_fields(line: str) -> Mapping[str, str | None] | None:
     account, tail = _ACCOUNT.match(line, at, end), _TAIL.fullmatch(line, end)
     if middle is None or account is None or tail is None:
         return None
-    name = {"Name": line[head.end() : middle.start()]}
-    return head.groupdict() | name | middle.groupdict() | account.groupdict() | tail.groupdict()
+    found = {"JobName": line[head.end() : middle.start()]}
+    for part in (head, middle, account, tail):
+        found |= part.groupdict(default="")
+    array, element = found["ArrayJobId"], found["ArrayTaskId"]
+    return found | {"JobID": f"{array}_{element}" if array else found["JobId"]}
 
 
-def parse_completion(line: str, uid: int) -> AccountingRow | None:
+def parse_completion(line: str, uid: int) -> QueueRow | None:
     """A line of jobcomp/filetxt; None where it is no job of ours, of the user with this number."""
     fields = completion_fields(line)
-    if fields is None or fields["uid"] != str(uid):
-        return None
-    tag = tag_of(fields["Name"] or "")
-    if tag is None:
-        return None
-    exit_status, signal = _end(fields["ExitCode"] or "")
-    element = fields["ArrayTaskId"]
-    return AccountingRow(
-        tag=tag,
-        job_id=int(fields["ArrayJobId"] or fields["JobId"] or 0),
-        element=WHOLE if element is None else int(element),
-        word=fields["JobState"] or "",
-        exit_status=exit_status,
-        signal=signal,
-        started=moment(fields["StartTime"]),
-        ended=moment(fields["EndTime"]),
-        partition=fields["Partition"],
-        node=_node(fields["NodeList"] or ""),
-    )
+    return None if fields is None or fields["uid"] != str(uid) else _row(fields)
 
 
-def parse_sacct(line: str) -> AccountingRow | None:
+def sacct_fields(line: str, asked: str) -> dict[str, str] | None:
+    """A line of sacct -P by the fields that it was asked for, of which JobName is the second; None: no such.
+
+    A name may hold the separator, and no other field can.
+    """
+    names, cells = asked.split(","), line.split("|")
+    extra = len(cells) - len(names)
+    if extra < 0:
+        return None
+    return dict(zip(names, [cells[0], "|".join(cells[1 : 2 + extra]), *cells[2 + extra :]], strict=True))
+
+
+def parse_sacct(line: str) -> QueueRow | None:
     """A line of sacct -P in our format; None where it is no job of ours, or elements that have not begun."""
-    cells = line.split("|")
-    if len(cells) != len(FIELDS.split(",")):
+    fields = sacct_fields(line, FIELDS)
+    return None if fields is None or not fields["State"] else _row(fields)
+
+
+def _row(fields: Mapping[str, str]) -> QueueRow | None:
+    parts = split_identifier(fields["JobID"])
+    if parts is None or tag_of(fields["JobName"]) is None:
         return None
-    identifier, name, state, code, started, ended, partition, node = cells
-    tag, parts = tag_of(name), split_identifier(identifier)
-    if tag is None or parts is None or not state:
-        return None
-    exit_status, signal = _end(code)
-    return AccountingRow(
-        tag=tag,
+    exit_status, signal = _ended_with(fields["ExitCode"])
+    return QueueRow(
         job_id=int(parts[0]),
-        element=WHOLE if parts[1] is None else parts[1],
-        word=state.split()[0].rstrip("+"),
+        indices=None if parts[1] is None else (parts[1],),
+        name=fields["JobName"],
+        words=(fields["State"].split()[0].rstrip("+"),),
+        queue=fields["Partition"] or None,
+        node=_node(fields["NodeList"]),
+        started=parse_time(fields["Start"]),
+        ended=parse_time(fields["End"]),
         exit_status=exit_status,
         signal=signal,
-        started=moment(started),
-        ended=moment(ended),
-        partition=partition or None,
-        node=_node(node),
+        accounted=True,
     )
 
 
-def _end(code: str) -> tuple[int | None, int | None]:
+def _ended_with(code: str) -> tuple[int | None, int | None]:
     match = re.fullmatch(r"(\d+):(\d+)", code)
     return decode_end(int(match[1]), int(match[2])) if match else (None, None)
 
@@ -232,13 +230,233 @@ def _node(text: str) -> str | None:
     return None if text in ("", "(null)", "None") or text.startswith("None ") else text
 
 
-def moment(text: str | None) -> float | None:
-    """Seconds since 1970, or a time of the head node's zone, which is taken to be ours."""
-    if text is None:
-        return None
-    if text.isdigit():
-        return float(text) or None
+_FIELDS = (
+    "JobID,JobName,User,Account,Partition,State,NodeList,AllocCPUS,Submit,Eligible,Start,End,TotalCPU,ReqMem,"
+    "MaxRSS,TRESUsageInTot,TRESUsageOutTot"
+)
+_PICK = """
+/^JobId=[0-9]+ UserId=/ {
+    if (!($1 in first)) first[$1] = $2
+    at = match($0, / EndTime=[^ ]*/)
+    if (at && (substr($0, at + 9, 10) >= since)) print (first[$1] == $2 ? " " : "!") $0
+}
+"""
+"""Lines of the file whose jobs ended on that day or later; a day earlier is asked for than is wanted. Those
+begin with `!` whose number an earlier line gives to another user."""
+_DAY_S = 86_400.0
+_LONG_S = 120.0
+_APART_S = 60.0
+"""Ends further apart are of two jobs with one number: a slurmctld that lost its state gives it out again."""
+_APART_CLOCKS_S = 3700.0
+"""How far the order of times of the file is off: an hour where clocks are put back, and what they differ."""
+
+
+def read_usage(tools: Tools, record: JobRecord, since: float, until: float) -> list[JobUsage]:
+    """Jobs of all users that ended from `since` to `until`, as far as Slurm shows them to this one.
+
+    Raises GridwrightError (ENVIRONMENT) where Slurm does not answer.
+    """
+    cluster = read_cluster(tools, record)
+    if "slurmdbd" in cluster.config.get("AccountingStorageType", ""):
+        found = _usage_from_database(tools, cluster, since, until)
+    elif cluster.config.get("JobCompType") == "jobcomp/filetxt":
+        found = _usage_from_file(tools, cluster, since)
+    else:
+        found = []
+    own = {usage.id: usage for usage in recorded_usage(record)}
+    if any(each.forgeable for each in found):
+        # What an own job used no line of a file says better.
+        merged = [each for each in found if each.id not in own] + list(own.values())
+    else:
+        merged = [_with_own(each, own.get(each.id)) for each in found] or list(own.values())
+    return [usage for usage in merged if usage.ended is not None and since <= usage.ended <= until]
+
+
+def _with_own(usage: JobUsage, own: JobUsage | None) -> JobUsage:
+    """A record of Slurm's with what only ours has: the processor time where there is no database."""
+    if own is None or own.ended is None or abs(own.ended - (usage.ended or 0.0)) > _APART_S:
+        return usage
+    return replace(
+        usage,
+        name=own.name,
+        state=own.state,
+        cpu_s=own.cpu_s if usage.cpu_s is None else usage.cpu_s,
+        memory_bytes=own.memory_bytes or usage.memory_bytes,
+        cores=own.cores,
+    )
+
+
+def _usage_from_file(tools: Tools, cluster: Cluster, since: float) -> list[JobUsage]:
+    path = cluster.config.get("JobCompLoc", "")
+    day = time.strftime("%Y-%m-%d", time.localtime(since - _DAY_S))
     try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
+        answer = tools.head.run(["awk", "-v", f"since={day}", _PICK, path], timeout_s=_LONG_S)
+    except GridwrightError:
+        return []
+    if answer.status != 0:
+        return []
+    lines = answer.stdout.decode(errors="replace").split("\n")
+    cores = sum(node.state.cores for node in cluster.nodes.values())
+    return believed_usage(lines, _threads(cluster), cores, time.time())
+
+
+def believed_usage(lines: Iterable[str], threads: int, cores: int, now: float) -> list[JobUsage]:
+    """The last run of each job, by lines of jobcomp/filetxt in their order; `refused` is what cannot be.
+
+    `cores` are those of the whole cluster. A line begins with `!` where an earlier one that is left out
+    gives its number to another user, else with a blank.
+    """
+    read = [
+        (line[0], fields, usage)
+        for line in lines
+        if (fields := completion_fields(line[1:])) and (usage := parse_completion_usage(line[1:], threads))
+    ]
+    fit = _in_order([each.ended or 0.0 for _, _, each in read])
+    owners: dict[str, str | None] = {}
+    last: dict[str, JobUsage] = {}
+    refused: list[JobUsage] = []
+    for (sign, fields, usage), fits in zip(read, fit, strict=True):
+        # Elements of an array have numbers of their own, and all are of one user.
+        numbers = {fields["JobId"], fields["ArrayJobId"] or fields["JobId"]}
+        same_user = sign == " " and all(owners.get(number, usage.user) == usage.user for number in numbers)
+        if same_user and fits and _can_be(usage, last.get(usage.id), cores, now):
+            owners |= dict.fromkeys(numbers, usage.user)
+            last[usage.id] = usage
+        else:
+            refused.append(replace(usage, refused=True))
+    return [*last.values(), *refused]
+
+
+def _in_order(ends: Sequence[float]) -> list[bool]:
+    """Which lines are where their ends belong: lines are written in order of end.
+
+    The longest sequence in order is taken as true: one line with another end does not spoil those around it.
+    """
+    tails: list[float] = []
+    at_tail: list[int] = []
+    before = list[int]()
+    for at, end in enumerate(ends):
+        place = bisect_right(tails, end)
+        before.append(at_tail[place - 1] if place else -1)
+        tails[place : place + 1], at_tail[place : place + 1] = [end], [at]
+    at, true = at_tail[-1] if at_tail else -1, set[int]()
+    while at >= 0:
+        true.add(at)
+        at = before[at]
+    least = list(accumulate((end if at in true else 0.0 for at, end in enumerate(ends)), max))
+    most = list(accumulate((ends[at] if at in true else inf for at in reversed(range(len(ends)))), min))
+    return [
+        low - _APART_CLOCKS_S <= end <= high + _APART_CLOCKS_S
+        for end, low, high in zip(ends, least, reversed(most), strict=True)
+    ]
+
+
+def _can_be(usage: JobUsage, before: JobUsage | None, cores: int, now: float) -> bool:
+    """Whether a line can be true, by itself and after an earlier one of its number."""
+    times = [moment for moment in (usage.submitted, usage.started, usage.ended) if moment is not None]
+    in_order = all(one <= other + _APART_CLOCKS_S for one, other in pairwise([*times, now]))
+    if usage.ended is None or not in_order or (cores and usage.cores > cores):
+        return False
+    # One that was requeued has a line for each run, and they follow each other.
+    again = before is None or (usage.started or usage.ended) >= (before.ended or 0.0) - _APART_S
+    return again and (before is None or before.cores == usage.cores)
+
+
+def parse_completion_usage(line: str, threads: int = 1) -> JobUsage | None:
+    """A line of jobcomp/filetxt; None where it is no whole one."""
+    fields = completion_fields(line)
+    return None if fields is None else replace(_usage(fields, threads), forgeable=True)
+
+
+def _usage_from_database(tools: Tools, cluster: Cluster, since: float, until: float) -> list[JobUsage]:
+    start, end = (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(moment))
+        # The zones of the head node and of this machine need not agree.
+        for moment in (since - _DAY_S, min(until + _DAY_S, time.time() + _DAY_S))
+    )
+    command = ["sacct", "-a", "-n", "-P", "-S", start, "-E", end, f"--format={_FIELDS}"]
+    text = tools.query(command, timeout_s=_LONG_S).decode(errors="replace")
+    return parse_sacct_usage(text.splitlines(), _threads(cluster))
+
+
+def parse_sacct_usage(lines: Iterable[str], threads: int = 1) -> list[JobUsage]:
+    """Jobs out of what sacct -P prints in our format: a line for each, followed by those of its steps.
+
+    Raises GridwrightError (ENVIRONMENT) for lines of another form.
+    """
+    usage: list[JobUsage] = []
+    for line in lines:
+        row = sacct_fields(line, _FIELDS)
+        if row is None:
+            raise environment_error(
+                f"sacct printed what cannot be read: {line[:80]!r}",
+                remedy="see sacct --version: releases 22.05 to 24.11 are known",
+            )
+        identifier, dot, _ = row["JobID"].partition(".")
+        if dot:
+            if usage and usage[-1].id == identifier:
+                usage[-1] = _with_step(usage[-1], row)
+            continue
+        if "[" in identifier or not job_state([row["State"]]).state.final:
+            continue
+        usage.append(
+            replace(
+                _usage(row, threads),
+                cpu_s=parse_elapsed(row["TotalCPU"]),
+                memory_bytes=parse_size(row["ReqMem"]),
+            )
+        )
+    return _last(usage)
+
+
+def _with_step(job: JobUsage, row: Mapping[str, str]) -> JobUsage:
+    """A job with what one of its steps used: the peak of the largest, and the bytes of all."""
+    peak, read, written = (
+        parse_size(row["MaxRSS"]),
+        parse_usage(row["TRESUsageInTot"]).get("fs/disk"),
+        parse_usage(row["TRESUsageOutTot"]).get("fs/disk"),
+    )
+    return replace(
+        job,
+        memory_peak_bytes=max(filter(None, (job.memory_peak_bytes, peak)), default=None),
+        read_bytes=_sum(job.read_bytes, read),
+        written_bytes=_sum(job.written_bytes, written),
+    )
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None and second is None else (first or 0) + (second or 0)
+
+
+def _usage(row: Mapping[str, str], threads: int) -> JobUsage:
+    """A record out of fields by the names that sacct has for them."""
+    name, cpus, account = row["JobName"], row["AllocCPUS"], row["Account"]
+    place = _node(row["NodeList"])
+    return JobUsage(
+        id=row["JobID"],
+        name=name.rpartition("~")[0] if tag_of(name) else name,
+        state=job_state([row["State"]]).state,
+        user=row["User"] or None,
+        account=None if account in ("", "(null)") else account,
+        queue=row["Partition"] or None,
+        node=place,
+        cores=max(1, int(cpus) // threads) if cpus.isdigit() else 1,
+        submitted=parse_time(row["Submit"]),
+        eligible=parse_time(row["Eligible"]),
+        # Slurm gives a job that was cancelled while it waited the time of that as its start.
+        started=parse_time(row["Start"]) if place is not None else None,
+        ended=parse_time(row["End"]),
+    )
+
+
+def _threads(cluster: Cluster) -> int:
+    """CPUs of Slurm's that are one core."""
+    return max((node.threads for node in cluster.nodes.values()), default=1)
+
+
+def _last(usage: Iterable[JobUsage]) -> list[JobUsage]:
+    """The last run of each job: one that was requeued has a line for each, and a number comes again."""
+    last: dict[tuple[str, float | None], JobUsage] = {}
+    for each in usage:
+        last[each.id, each.submitted] = each
+    return list(last.values())

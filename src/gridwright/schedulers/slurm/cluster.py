@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridwright.schedulers.batch.system import BatchFacts, BatchQueue
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.tools import Tools
@@ -49,18 +50,11 @@ _QUIET = frozenset({"NOT_RESPONDING"})
 """Nobody who is off, or starting, answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A queue."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition(BatchQueue):
+    """A queue, with what Slurm alone tells of it."""
 
-    name: str
     default: bool
-    up: bool
-    nodes: tuple[str, ...]
-    longest_s: float | None
-    """The longest time that a job may ask for; None is without limit."""
-    cores_per_node: int | None
-    """The most CPUs that its jobs may use of a node."""
     has_default_memory: bool
     fields: Mapping[str, str] = field(default_factory=dict)
     """All of it, as `scontrol show partition` has it."""
@@ -102,6 +96,15 @@ class Cluster:
         if partition is None:
             return list(self.nodes.values())
         return [self.nodes[name] for name in partition.nodes if name in self.nodes]
+
+    def facts(self, default: str | None) -> BatchFacts:
+        """Its queues and nodes as those of every batch system; `default` is the queue that the spec names."""
+        usual = self.partition(default)
+        return BatchFacts(
+            queues=self.partitions,
+            nodes={name: node.state for name, node in self.nodes.items()},
+            default_queue=default or (usual.name if usual is not None else None),
+        )
 
     @property
     def has_threads(self) -> bool:

@@ -1,7 +1,7 @@
 """Makes `slurm.conf` and its companions from a grid spec and the hardware of its nodes; does no I/O.
 
 Every line that is not Slurm's default says why it is there; the sources are slurm.conf(5), cgroup.conf(5) and
-slurmdbd.conf(5) of the releases named in `parameters.py`, and what was measured in a lab with 22.05.8.
+slurmdbd.conf(5) of the releases in RELEASES, and what was measured in a lab with 22.05.8.
 
 Writes the queues of a grid spec as partitions of Slurm.
 
@@ -13,21 +13,177 @@ A line of `slurm.conf` and its companions, and why it is there.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from dataclasses import dataclass, fields, replace
+from pathlib import Path, PurePosixPath
 
-from gridwright.errors import Finding
+from gridwright.errors import Finding, environment_error, input_error
 from gridwright.node_programs.one_file import HEALTH_STARTER
 from gridwright.node_programs.power.slurm_programs import RESUME, RESUME_FAILED, SUSPEND
-from gridwright.schedulers.machines import CgroupVersion, NodeHardware
-from gridwright.schedulers.slurm.node_lines import MIB, node_line
-from gridwright.schedulers.slurm.parameters import SlurmParameters
+from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware
 from gridwright.schedulers.slurm.section import section_of
+from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 from gridwright.spec.scheduler import Queue
+
+Release = tuple[int, int]
+"""Year and month of a release of Slurm, such as (22, 5)."""
+
+OLDEST: Release = (22, 5)
+NEWEST: Release = (24, 11)
+RELEASES: tuple[Release, ...] = (OLDEST, (23, 2), (23, 11), (24, 5), NEWEST)
+"""Releases that the configuration is known to be valid for; Debian 12 has the first, Ubuntu 24.04 23.11."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long Slurm waits before it acts, in seconds."""
+
+    node_down: int
+    """SlurmdTimeout: a node that has not answered for so long is down, and its jobs start elsewhere."""
+    message: int
+    """MessageTimeout: how long one message may take. Below 4, healthy nodes go down when slurmctld starts
+    anew (measured with 22.05.8); it delays the discovery of a dead node as much as SlurmdTimeout does."""
+    credential: int
+    """cred_expire: a job of a node that failed starts elsewhere no sooner than so long after."""
+    controller: int
+    """SlurmctldTimeout: a backup controller takes over after so long."""
+    inactive: int
+    """InactiveLimit: the allocation of an srun or salloc that is gone ends after so long. By default never:
+    a head node that crashes keeps nodes for good."""
+    kill: int
+    """KillWait: between SIGTERM and SIGKILL for a job over its time, to leave its directories clean."""
+    health: int
+    """HealthCheckInterval: a node that has lost its mounts takes jobs for no longer."""
+    resume: int
+    """ResumeTimeout: how long a node that is powered on may take to register."""
+    suspend: int
+    """SuspendTimeout: how long it takes at most until one that is powered off is gone."""
+
+
+GRID = Timing(
+    node_down=60,
+    message=10,
+    credential=60,
+    controller=30,
+    inactive=300,
+    kill=30,
+    health=60,
+    resume=2400,
+    suspend=120,
+)
+"""For real networks: a switch that restarts or a swapping node must not cost jobs. A machine of a cloud that
+installs all that it needs has 40 minutes: its boot is tried three times in that."""
+LAB = Timing(
+    node_down=8,
+    message=5,
+    credential=10,
+    controller=10,
+    inactive=30,
+    kill=5,
+    health=10,
+    resume=90,
+    suspend=5,
+)
+"""For nodes that share one machine: measured to find a node that is powered off in 17 s, and to run its
+jobs again in 30 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmParameters(GridMachines):
+    """What the configuration of a Slurm depends on, beside the grid spec."""
+
+    state: Path
+    """The grid's state directory, the same on all nodes."""
+    release: Release = OLDEST
+
+    @property
+    def backup(self) -> str:
+        """The node that a backup controller runs on."""
+        return self.nodes[0].name
+
+    @property
+    def timing(self) -> Timing:
+        """How quickly it notices failures."""
+        return LAB if self.share_one_machine else GRID
+
+    @property
+    def health_interval(self) -> int:
+        """HealthCheckInterval, in seconds: a machine that all nodes share sees to one of them a second."""
+        return max(self.timing.health, len(self.nodes)) if self.share_one_machine else self.timing.health
+
+
+def slurm_parameters(spec: GridSpec, machines: GridMachines, release: Release) -> SlurmParameters:
+    """The parameters of a grid's Slurm on these machines."""
+    values = {field.name: getattr(machines, field.name) for field in fields(GridMachines)}
+    return SlurmParameters(**values, state=state_directory(spec), release=release)
+
+
+def parse_release(text: str) -> Release:
+    """A release as `22.05`, `23.11.4`, or as `slurmctld -V` prints it.
+
+    Raises GridwrightError (status INPUT) for one that no configuration is known for.
+    """
+    found = re.search(r"\b(2\d)\.(0?\d|1[0-2])\b", text)
+    requested = (int(found[1]), int(found[2])) if found else None
+    if requested is None or not OLDEST <= requested <= NEWEST:
+        known = ", ".join(f"{year}.{month:02}" for year, month in RELEASES)
+        raise input_error(
+            f"{text.strip()[:60]!r} is no release of Slurm that Gridwright writes a configuration for",
+            remedy=f"write one of {known}",
+        )
+    return requested
+
+
+MIB = 1 << 20
+
+
+def parse_slurmd_hardware(text: str) -> NodeHardware:
+    """What `slurmd -C` prints of the node that it runs on. Raises GridwrightError (status ENVIRONMENT)."""
+    found = dict(re.findall(r"\b(\w+)=(\S+)", text))
+    try:
+        boards, per_board = int(found.get("Boards", 1)), found.get("SocketsPerBoard")
+        facts = NodeHardware(
+            name=found["NodeName"],
+            sockets=boards * int(per_board) if per_board else int(found.get("Sockets", 1)),
+            cores_per_socket=int(found["CoresPerSocket"]),
+            threads_per_core=int(found["ThreadsPerCore"]),
+            memory_bytes=int(found["RealMemory"]) * MIB,
+        )
+    except (KeyError, ValueError) as error:
+        raise environment_error(
+            f"slurmd -C does not describe a node: {text.strip()[:200]!r}",
+            remedy="See whether slurmd of releases 22.05 to 24.11 is installed",
+        ) from error
+    if min(facts.sockets, facts.cores_per_socket, facts.threads_per_core, facts.memory_bytes) < 1:
+        raise environment_error(
+            f"slurmd -C describes a node without cores or memory: {text.strip()[:200]!r}",
+            remedy="run slurmd -C on that node by hand, and see whether /proc and /sys are mounted there",
+        )
+    return facts
+
+
+def node_line(node: NodeHardware, names: Iterable[str], declared: bool, state: str = "UNKNOWN") -> str:
+    """The line of `slurm.conf` for nodes that are like `node`.
+
+    CPUs is the number of cores where a core has several threads, too: Slurm then gives out cores, never
+    threads (slurm.conf(5), CPUs). Cores that jobs must not use are set aside by CoreSpecCount. `declared`:
+    what is said here counts, whatever slurmd finds.
+    """
+    parts = [
+        f"NodeName={fold_hosts(names)}",
+        f"CPUs={node.all_cores}",
+        f"Sockets={node.sockets}",
+        f"CoresPerSocket={node.cores_per_socket}",
+        f"ThreadsPerCore={node.threads_per_core}",
+        f"RealMemory={node.memory_bytes // MIB}",
+    ]
+    if not declared and node.usable_cores < node.all_cores:
+        parts.append(f"CoreSpecCount={node.all_cores - node.usable_cores}")
+    return " ".join([*parts, f"State={state}"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +399,8 @@ def state_location(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath
 
 def completed_jobs(spec: GridSpec, parameters: SlurmParameters) -> PurePosixPath:
     """The file with a line for each job that ended, which `sacct -c` reads."""
-    directory = PurePosixPath(parameters.state) / "slurmctld" if section_of(spec).backup_controller else LOGS
-    return directory / "jobcomp.log"
+    shared = section_of(spec).backup_controller
+    return (state_location(spec, parameters) if shared else LOGS) / "jobcomp.log"
 
 
 def _text(

@@ -4,6 +4,9 @@ Nothing that a user wrote ever becomes part of a shell's text. The command trave
 arguments, which sbatch hands on as they are, and the environment as `NAME=value` with a NUL after each
 (sbatch --export-file), so every byte arrives. There is no Python in it: a job costs two small processes more
 than a bare one, mkdir and rm, and a file of a few bytes that says that it runs and how it ended.
+
+Those files are in the directories of one user's jobs, below the state directory, at the same path on all
+nodes.
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from gridwright.schedulers.batch.directories import OwnDirectories
+from gridwright.schedulers.batch.submission import given_environment
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.private_sweep import HOLDS
-from gridwright.state_parts import write_program
+from gridwright.state_parts import own_directory, write_program
 
 SCRIPT = r"""#!/bin/sh
 # A job of Gridwright. Slurm runs this on the node; its arguments are
@@ -145,11 +150,6 @@ REPEATED = 75
 _HELD_BY_A_SHELL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_THE_SHELL = frozenset({"BASHOPTS", "IFS", "LINENO", "OPTIND", "PPID", "PS1", "PS2", "PS4", "SHELLOPTS"})
 """Variables that a shell makes its own or that change what it does: they go round it."""
-_GIVEN = frozenset(
-    f"GRIDWRIGHT_{name}"
-    for name in ("DATA", "WORK", "UTIL", "JOB_ID", "CORES", "MEMORY_BYTES", "ARRAY_INDEX")
-)
-"""Variables that say what a job has; those of a job that submits another are not the other's."""
 
 
 def script_file(directory: Path) -> Path:
@@ -158,20 +158,13 @@ def script_file(directory: Path) -> Path:
     return write_program(directory, f"job-{digest}.sh", SCRIPT.encode())
 
 
-def given_environment(request: JobRequest) -> dict[str, str]:
+def slurm_environment(request: JobRequest) -> dict[str, str]:
     """All variables of the job but those that are only known on its node.
 
     What says something of the job that submits (SLURM_…, GRIDWRIGHT_WORK and the like) is not handed on.
     """
-    environment = {
-        name: value
-        for name, value in request.environment.items()
-        if name not in _GIVEN and not name.startswith(("SLURM_", "SLURMD_"))
-    }
-    environment["GRIDWRIGHT_CORES"] = str(request.cores)
-    if data := request.libraries.get("data"):
-        environment["GRIDWRIGHT_DATA"] = data
-    return environment
+    given = given_environment(request)
+    return {name: value for name, value in given.items() if not name.startswith(("SLURM_", "SLURMD_"))}
 
 
 def exported(environment: Mapping[str, str]) -> bytes:
@@ -203,13 +196,64 @@ def script_arguments(
     ]
 
 
-def private_prefix(tag: JobTag, index: int | None) -> str:
-    """How the names of a job's private directories begin.
-
-    The number of the restart follows, and random letters where somebody else had taken that name.
-    """
-    return f"gridwright-{tag}." if index is None else f"gridwright-{tag}_{index}."
-
-
 def _goes_round(name: str) -> bool:
     return name in _OF_THE_SHELL or _HELD_BY_A_SHELL.fullmatch(name) is None
+
+
+class JobDirectories(OwnDirectories):
+    """See OwnDirectories; a job of Slurm is run by a script, and each of its runs is one file."""
+
+    __slots__ = ()
+
+    @property
+    def record(self) -> Path:
+        """The record of submissions."""
+        return self.base / "slurm.sqlite"
+
+    @property
+    def leftovers(self) -> Path:
+        """A file for each node, with directories to be removed there."""
+        return self.base / "leftovers"
+
+    @property
+    def script(self) -> Path:
+        """The script that runs jobs."""
+        return script_file(self.base)
+
+    def lift_fence(self, tag: JobTag) -> None:
+        """Let an attempt begin after all."""
+        self.fence_file(tag).unlink(missing_ok=True)
+
+    @property
+    def runs(self) -> Path:
+        """A file for each run of a job: empty from its begin to its end, then with the exit status."""
+        return self.base / "runs"
+
+    def runs_begun(self) -> dict[str, int]:
+        """The last run of each job that has begun, by what its files' names have before the number."""
+        last: dict[str, int] = {}
+        for entry in self.runs.iterdir():
+            job, _, number = entry.name.rpartition(".")
+            if number.isdigit():
+                last[job] = max(last.get(job, 0), int(number))
+        return last
+
+    def run_status(self, name: str) -> int | None:
+        """The exit status of a run; None while it has none."""
+        try:
+            text = (self.runs / name).read_text(errors="replace")
+        except OSError:
+            return None
+        return int(text) if text.endswith("\n") and text.strip().isdigit() else None
+
+    def run_ended(self, name: str) -> float | None:
+        """When a run wrote its status; seconds since 1970."""
+        try:
+            return (self.runs / name).stat().st_mtime
+        except OSError:
+            return None
+
+
+def make_job_directories(state: Path) -> JobDirectories:
+    """The directories of this user, made where they are not there. Raises GridwrightError (ENVIRONMENT)."""
+    return JobDirectories(own_directory(state, "slurm", ("logs", "runs", "fences", "leftovers")))

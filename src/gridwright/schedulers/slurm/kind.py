@@ -480,8 +480,7 @@ class SlurmKind(SchedulerKind[SlurmSection]):
 
         With slurmdbd it and MariaDB are on the controller.
         """
-        from gridwright.schedulers.slurm.daemons import SlurmController, SlurmNodes
-        from gridwright.schedulers.slurm.database import MariaDb, SlurmDatabase
+        from gridwright.schedulers.slurm.daemons import MariaDb, SlurmController, SlurmDatabase, SlurmNodes
 
         backups = self.standbys(spec, workers)
         has_database = section_of(spec).has_database

@@ -21,13 +21,72 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.system import ServiceDown
+from gridwright.schedulers.indices import expand_indices
 from gridwright.schedulers.job_tag import JobTag, tag_of
-from gridwright.schedulers.slurm.job_name import expand_indices
-from gridwright.schedulers.slurm.queue_row import QueueRow, decode_end, decode_wait_status
-from gridwright.schedulers.slurm.tools import SlurmDown, Tools
+from gridwright.schedulers.slurm.tools import Tools
+
+HIGHEST_SIGNAL = 64
+"""Linux has signals 1 to 64; Slurm puts numbers of its own above, such as 125 for out of memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """A job, or those elements of an array that Slurm keeps together; queued, or accounted."""
+
+    job_id: int
+    """Of the whole array, where it is one."""
+    indices: tuple[int, ...] | None
+    """Elements that it stands for; None where it is no array."""
+    name: str
+    words: tuple[str, ...]
+    """Slurm's words for the state: the base state, then flags."""
+    reason: str = ""
+    queue: str | None
+    """Its partition."""
+    user: str = ""
+    node: str | None
+    submitted: float | None = None
+    started: float | None
+    """Seconds since 1970; a time to come is an estimate, and is None here."""
+    ended: float | None
+    exit_status: int | None
+    signal: int | None
+    restarts: int = 0
+    accounted: bool = False
+    """Whether it is of the accounting, which also has an exit status for what never ran."""
+
+    @property
+    def tag(self) -> JobTag | None:
+        """Ours, in its name; None for the jobs of others."""
+        return tag_of(self.name)
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """What it stands for in our record: WHOLE alone where it is no array."""
+        return (WHOLE,) if self.indices is None else self.indices
+
+
+def decode_end(exit_status: int, signal: int) -> tuple[int | None, int | None]:
+    """Exit status and signal of the command, out of those of our script.
+
+    The script ends with the status that the shell gives: 128 + n where signal n ended the command.
+    """
+    if signal:
+        return None, signal if signal <= HIGHEST_SIGNAL else None
+    if 128 < exit_status <= 128 + HIGHEST_SIGNAL:
+        return None, exit_status - 128
+    return exit_status, None
+
+
+def decode_wait_status(status: int) -> tuple[int | None, int | None]:
+    """The same out of a status as wait(2) gives it, which squeue shows."""
+    return decode_end(status >> 8 & 0xFF, status & 0x7F)
 
 
 def parse_squeue_json(output: bytes, *, now: float | None = None) -> list[QueueRow]:
@@ -78,7 +137,7 @@ def _squeue_row(job: Mapping[str, Any], now: float) -> QueueRow:
         name=job["name"],
         words=tuple(state) if isinstance(state, list) else (state,),
         reason=job.get("state_description") or job["state_reason"],
-        partition=job["partition"],
+        queue=job["partition"],
         user=job.get("user_name") or "",
         node=job["nodes"] or None,
         submitted=_squeue_moment(job["submit_time"], now),
@@ -137,7 +196,7 @@ def _row(line: str, now: float) -> QueueRow:
         name=name,
         words=(state,),
         reason=reason,
-        partition=partition,
+        queue=partition,
         user=user,
         node=node or None,
         submitted=_moment(submitted, now),
@@ -159,7 +218,7 @@ def read_queue(tools: Tools, expected: int) -> list[QueueRow]:
     if expected < MANY:
         try:
             return parse_squeue_json(tools.query(["squeue", *_WHOSE, "--json"]))
-        except SlurmDown:
+        except ServiceDown:
             raise
         except (GridwrightError, ValueError):
             # Built without JSON, or a form that is newer than this release: the text form is older than both.
@@ -178,6 +237,6 @@ def by_tag(rows: Iterable[QueueRow]) -> dict[JobTag, list[QueueRow]]:
     """Rows of ours, by the submission and the attempt that they belong to."""
     found: dict[JobTag, list[QueueRow]] = {}
     for row in rows:
-        if (tag := tag_of(row.name)) is not None:
+        if (tag := row.tag) is not None:
             found.setdefault(tag, []).append(row)
     return found

@@ -29,12 +29,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.record import JobEnd, Submission
+from gridwright.schedulers.batch.recorded import CANCELLED_BY_USER, adopt, note_seen
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.slurm.access import SlurmAccess, scancel
 from gridwright.schedulers.slurm.accounting import believed_row, read_past
 from gridwright.schedulers.slurm.cluster import Cluster, read_boot_time, read_cluster, read_nodes
-from gridwright.schedulers.slurm.dependencies import resolve
 from gridwright.schedulers.slurm.ends import (
     BY_DEPENDENCY,
     corrected,
@@ -42,20 +43,24 @@ from gridwright.schedulers.slurm.ends import (
     ended_by_slurm,
     ended_otherwise,
     last_run,
+    resolve,
     write_ends,
 )
-from gridwright.schedulers.slurm.job_directories import JobDirectories
-from gridwright.schedulers.slurm.job_name import slurm_name
-from gridwright.schedulers.slurm.job_script import REPEATED
-from gridwright.schedulers.slurm.numbers import NUMBER, use_up_numbers
-from gridwright.schedulers.slurm.queue import by_tag, read_queue
-from gridwright.schedulers.slurm.queue_row import QueueRow
+from gridwright.schedulers.slurm.job_script import REPEATED, JobDirectories
+from gridwright.schedulers.slurm.queue import QueueRow, by_tag, read_queue
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
-from gridwright.schedulers.slurm.submission import SbatchCall, job_label
-from gridwright.schedulers.slurm.submitting import LEASE_S, elements_of, submit_request
-from gridwright.schedulers.slurm.tools import Tools
-from gridwright.schedulers.slurm.translations import job_state
+from gridwright.schedulers.slurm.submission import (
+    LEASE_S,
+    NUMBER,
+    SbatchCall,
+    SlurmAccess,
+    elements_of,
+    scancel,
+    slurm_name,
+    submit_request,
+    use_up_numbers,
+)
+from gridwright.schedulers.slurm.tools import Tools, job_state
 
 SKEW_S = 5.0
 """Clocks of the head node and of this machine may differ by so much."""
@@ -93,7 +98,7 @@ def settle_missing(
         if jobs not in lost:
             ends = _forgotten(access, record, jobs, begun, sure=is_forgotten(jobs, age, now))
             write_ends(record, [jobs.submission], ends)
-    if any(each.submission.slurm_id is not None and each.submission.orphaned_until is None for each in lost):
+    if any(each.submission.number is not None and each.submission.orphaned_until is None for each in lost):
         use_up_numbers(access, record)
     until = (boot or now) + orphan_life_s(cluster)
     for jobs in lost:
@@ -124,7 +129,7 @@ def is_lost(jobs: MissingJobs, complete: bool, boot: float | None, min_job_age_s
         return True
     if not jobs.alone:
         return False
-    if submission.slurm_id is None or submission.orphaned_until is not None:
+    if submission.number is None or submission.orphaned_until is not None:
         return True
     if min_job_age_s == 0 or now - submission.seen < min_job_age_s - SKEW_S:
         return True
@@ -163,9 +168,7 @@ def _forgotten(
         elif element in doomed:
             ends.append(ended_otherwise(jobs.submission, element, JobState.CANCELLED, BY_DEPENDENCY))
         elif element in cancelled:
-            ends.append(
-                ended_otherwise(jobs.submission, element, JobState.CANCELLED, "its user cancelled it")
-            )
+            ends.append(ended_otherwise(jobs.submission, element, JobState.CANCELLED, CANCELLED_BY_USER))
         elif last_run(jobs.submission.tag, element, begun) is None:
             if sure or not jobs.alone:
                 sentence = "it was cancelled in Slurm before it began"
@@ -194,7 +197,7 @@ def _settled(
         if end := ended_by_script(access.directories, submission, element, begun):
             ends.append(end)
         elif element in cancelled:
-            ends.append(ended_otherwise(submission, element, JobState.CANCELLED, "its user cancelled it"))
+            ends.append(ended_otherwise(submission, element, JobState.CANCELLED, CANCELLED_BY_USER))
         elif last_run(submission.tag, element, begun) is not None:
             orphans.append(element)
         else:
@@ -322,7 +325,7 @@ class QueueView:
     def row(self, submission: Submission, element: int) -> QueueRow | None:
         """The row of a job in the queue."""
         for row in self.rows.get(submission.tag, ()):
-            if element == WHOLE if row.indices is None else element in row.indices:
+            if element in row.elements:
                 return row
         return None
 
@@ -335,7 +338,8 @@ def reconcile(access: SlurmAccess, record: JobRecord) -> QueueView:
     began = time.time()
     queue = read_queue(access.tools, sum(len(each.elements) for each in live))
     rows = by_tag(queue)
-    live = _adopt(record, live, rows)
+    if adopt(record, live, {tag: listed[0].job_id for tag, listed in rows.items()}):
+        live = record.live()
     standing = QueueView(live, rows)
     refused = _refused(access, record, standing)
     missing = _write_ends(access, record, standing, refused)
@@ -348,23 +352,8 @@ def reconcile(access: SlurmAccess, record: JobRecord) -> QueueView:
     if refused:
         note_orphans(access, record, refused)
         resume(access.tools, drained_nodes(access.tools))
-    _note_seen(record, standing, began)
+    note_seen(record, standing.live, rows, now=began, every_s=_SEEN_EVERY_S)
     return QueueView(record.live(), rows)
-
-
-def _adopt(
-    record: JobRecord, live: Sequence[Submission], rows: Mapping[JobTag, Sequence[QueueRow]]
-) -> list[Submission]:
-    """Write down the numbers of jobs whose sbatch had an answer that nobody read."""
-    found = [
-        (submission.tag, rows[submission.tag][0].job_id)
-        for submission in live
-        if submission.slurm_id is None and rows.get(submission.tag)
-    ]
-    if not found:
-        return list(live)
-    record.accepted(found)
-    return record.live()
 
 
 def _refused(access: SlurmAccess, record: JobRecord, standing: QueueView) -> dict[str, set[int]]:
@@ -413,7 +402,7 @@ def _write_ends(
     missing: dict[str, tuple[int, ...]] = {}
     now = time.time()
     for submission in standing.live:
-        if submission.slurm_id is None and submission.held(now):
+        if submission.number is None and submission.held(now):
             continue
         known, cancelled = record.ended(submission.token), record.cancelled(submission.token)
         placed = _placed(standing.rows.get(submission.tag, ()))
@@ -435,7 +424,7 @@ def _placed(rows: Sequence[QueueRow]) -> dict[int, QueueRow]:
     """Rows by element. An element that was requeued can be in two, and the one that has not ended counts."""
     placed: dict[int, QueueRow] = {}
     for row in rows:
-        for element in (WHOLE,) if row.indices is None else row.indices:
+        for element in row.elements:
             if element not in placed or not job_state(row.words).state.final:
                 placed[element] = row
     return placed
@@ -454,7 +443,7 @@ def _to_cancel(record: JobRecord, standing: QueueView, began: float) -> list[str
             state = job_state(row.words)
             if state.state.final or "COMPLETING" in row.words:
                 continue
-            for element in (WHOLE,) if row.indices is None else row.indices:
+            for element in row.elements:
                 known = ended.get(element)
                 if (
                     tag.attempt < submission.attempt
@@ -477,7 +466,7 @@ def _ask_accounting(
     past = read_past(
         access.tools,
         cluster.config,
-        {each.tag: slurm_name(job_label(each.request), each.tag) for each in chosen},
+        {each.tag: slurm_name(each.request.label, each.tag) for each in chosen},
         since,
     )
     begun, adopted = access.directories.runs_begun(), dict[JobTag, int]()
@@ -489,8 +478,8 @@ def _ask_accounting(
         for element in missing[submission.token]:
             run = last_run(submission.tag, element, begun)
             wrote = access.directories.run_status(run) if run is not None else None
-            row = believed_row(past.rows.get((submission.tag, element), ()), submission.slurm_id, wrote)
-            if row is not None and submission.slurm_id is None:
+            row = believed_row(past.rows.get((submission.tag, element), ()), submission.number, wrote)
+            if row is not None and submission.number is None:
                 adopted[submission.tag] = row.job_id
             if row is None:
                 lost.append(element)
@@ -501,13 +490,3 @@ def _ask_accounting(
     record.accepted(adopted.items())
     write_ends(record, standing.live, ends)
     return absent, past.complete
-
-
-def _note_seen(record: JobRecord, standing: QueueView, began: float) -> None:
-    stale = [
-        each.token
-        for each in standing.live
-        if standing.rows.get(each.tag) and began - each.seen > _SEEN_EVERY_S
-    ]
-    if stale:
-        record.saw(stale)

@@ -1,31 +1,21 @@
-"""Our own record of jobs submitted to Slurm: an SQLite file, one for each user of a grid.
-
-A submission is written here before sbatch is called, its identifier after; what became of each job is written
-once and never asked again. Every process of Gridwright may be killed at any moment, and several may use the
-file at the same time: each change is one transaction, and the process that submits a job holds it by name
-until a time.
-"""
+"""The record of jobs submitted to Slurm: what Slurm's losses need beyond that of other batch systems."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.record_file import RecordFile, free_identifier
-from gridwright.schedulers.slurm.record_rows import (
+from gridwright.schedulers.batch.record import (
     JobEnd,
     Submission,
+    SubmissionRecord,
     ended_of,
-    request_text,
-    submission_of,
     this_process,
 )
+from gridwright.schedulers.job import JobRequest
 
 _VERSION = 2
 """Of the tables, in PRAGMA user_version."""
@@ -82,8 +72,11 @@ CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, text TEXT NOT NULL, read
 """
 
 
-class JobRecord(RecordFile):
+class JobRecord(SubmissionRecord):
     """The record, open. Raises GridwrightError (ENVIRONMENT) where the file cannot be used."""
+
+    number_column = "slurm_id"
+    folds_arrays = True
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA, busy_s=20.0)
@@ -103,44 +96,26 @@ class JobRecord(RecordFile):
             )
             base.execute(f"PRAGMA user_version = {_VERSION:d}")
 
-    def intend(self, intents: Iterable[tuple[str, JobRequest, str | None]], lease: float) -> None:
-        """Write down what is about to be submitted: token, request, and the dependency that dooms it."""
+    def intend(self, intents: Iterable[tuple[str, JobRequest, Mapping[str, Any]]], lease: float) -> None:
+        """Write down what is about to be submitted, and that this process does it; see SubmissionRecord."""
+        owner = {"owner": this_process()}
+        super().intend([(token, request, {**more, **owner}) for token, request, more in intents], lease)
+
+    def _claimed(self, interrupted: bool) -> tuple[str, Sequence[Any]]:
+        assignments = "orphaned_until = NULL, interruptions = interruptions + ?, owner = ?,"
+        return assignments, (int(interrupted), this_process())
+
+    def _note_number(self, base: sqlite3.Connection, number: int, submission: Submission) -> None:
         now = time.time()
-        with self._change() as base:
-            base.executemany(
-                "INSERT INTO submission (token, request, doomed, submitted, seen, owner, lease)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (token, request_text(request), doomed, now, now, this_process(), lease)
-                    for token, request, doomed in intents
-                ],
-            )
+        base.execute("DELETE FROM number WHERE given < ?", (now - _NUMBERS_S,))
+        elements = len(submission.request.array or ())
+        base.execute("INSERT INTO number VALUES (?, ?, ?)", (number, elements, now))
 
-    def accepted(self, answers: Iterable[tuple[JobTag, int]]) -> dict[str, str]:
-        """Write down Slurm's numbers, by attempt; identifiers by token.
-
-        A number that another submission is known by, since Slurm has used it twice, gets an addition.
-        """
-        identifiers = {}
-        with self._change() as base:
-            base.execute("DELETE FROM number WHERE given < ?", (time.time() - _NUMBERS_S,))
-            for tag, slurm_id in answers:
-                row = base.execute(
-                    "SELECT * FROM submission WHERE token = ? AND attempt = ?",
-                    (tag.token, tag.attempt),
-                ).fetchone()
-                if row is None:
-                    continue
-                identifier = row["identifier"] or free_identifier(base, slurm_id)
-                base.execute(
-                    "UPDATE submission SET slurm_id = ?, identifier = ?, owner = NULL, seen = ?"
-                    " WHERE token = ?",
-                    (slurm_id, identifier, time.time(), tag.token),
-                )
-                identifiers[tag.token] = identifier
-                array = submission_of(row).request.array
-                base.execute("INSERT INTO number VALUES (?, ?, ?)", (slurm_id, len(array or ()), time.time()))
-        return identifiers
+    def _note_leftovers(self, base: sqlite3.Connection, ends: Iterable[JobEnd]) -> None:
+        base.executemany(
+            "INSERT OR IGNORE INTO leftover (token, element, node) VALUES (?, ?, ?)",
+            [(each.token, each.element, each.node) for each in ends],
+        )
 
     def orphaned(self, token: str, until: float) -> None:
         """Slurm lost a submission of which a job had begun."""
@@ -158,69 +133,6 @@ class JobRecord(RecordFile):
             (time.time() - age_s, at_least),
         )
         return row["highest"], row["elements"]
-
-    def claim(self, tag: JobTag, lease: float, *, interrupted: bool = False) -> JobTag | None:
-        """Take over a submission for its next attempt; None where another process was quicker."""
-        with self._change() as base:
-            done = base.execute(
-                "UPDATE submission SET attempt = attempt + 1, slurm_id = NULL, orphaned_until = NULL,"
-                " interruptions = interruptions + ?, owner = ?, lease = ?, seen = ?"
-                " WHERE token = ? AND attempt = ? AND live = 1",
-                (int(interrupted), this_process(), lease, time.time(), tag.token, tag.attempt),
-            )
-            return JobTag(tag.token, tag.attempt + 1) if done.rowcount == 1 else None
-
-    def released(self, tokens: Iterable[str]) -> None:
-        """Release jobs that were not submitted: the next command submits them."""
-        with self._change() as base:
-            base.executemany("UPDATE submission SET owner = NULL WHERE token = ?", [(t,) for t in tokens])
-
-    def end(self, ends: Iterable[JobEnd], *, sweep: Iterable[JobEnd] = ()) -> None:
-        """Write down what became of jobs. What is written already stays: a job ends once."""
-        now = time.time()
-        names = [field.name for field in fields(JobEnd)]
-        with self._change() as base:
-            touched = set()
-            for end in ends:
-                values = {name: getattr(end, name) for name in names} | {"recorded": now}
-                base.execute(
-                    f"INSERT OR IGNORE INTO ended ({', '.join(names)})"  # noqa: S608
-                    f" VALUES ({', '.join(f':{name}' for name in names)})",
-                    values,
-                )
-                touched.add(end.token)
-            base.executemany(
-                "INSERT OR IGNORE INTO leftover (token, element, node) VALUES (?, ?, ?)",
-                [(each.token, each.element, each.node) for each in sweep],
-            )
-            for token in touched:
-                _close(base, token)
-
-    def live(self) -> list[Submission]:
-        """Submissions that have jobs which have not ended, in order."""
-        return [
-            submission_of(row)
-            for row in self._read("SELECT * FROM submission WHERE live = 1 ORDER BY number")
-        ]
-
-    def all(self) -> list[Submission]:
-        """All submissions, in order."""
-        return [submission_of(row) for row in self._read("SELECT * FROM submission ORDER BY number")]
-
-    def by_identifier(self, identifier: str) -> Submission | None:
-        """The submission that users know by an identifier."""
-        rows = self._read("SELECT * FROM submission WHERE identifier = ?", (identifier,))
-        return submission_of(rows[0]) if rows else None
-
-    def by_token(self, token: str) -> Submission | None:
-        """The submission of a token."""
-        rows = self._read("SELECT * FROM submission WHERE token = ?", (token,))
-        return submission_of(rows[0]) if rows else None
-
-    def ended(self, token: str) -> dict[int, JobEnd]:
-        """What became of the jobs of a submission, by element."""
-        found = self._read("SELECT * FROM ended WHERE token = ?", (token,))
-        return {row["element"]: ended_of(row) for row in found}
 
     def without_cpu_time(self) -> list[tuple[Submission, JobEnd]]:
         """Jobs that have run and ended within a day, and whose processor time was not looked for yet."""
@@ -240,6 +152,10 @@ class JobRecord(RecordFile):
         with self._change() as base:
             base.executemany("UPDATE ended SET cpu_s = ? WHERE token = ? AND element = ?", list(times))
 
+    def cpu_s(self, end: JobEnd) -> float | None:
+        """User and system time as the job's own script wrote it down; see SubmissionRecord."""
+        return end.cpu_s if end.cpu_s is not None and end.cpu_s >= 0 else None
+
     def leftovers(self) -> list[tuple[str, int, str | None]]:
         """Jobs whose private directories may be there still: token, element, node."""
         return [tuple(row) for row in self._read("SELECT token, element, node FROM leftover")]
@@ -248,16 +164,3 @@ class JobRecord(RecordFile):
         """Their private directories are gone."""
         with self._change() as base:
             base.executemany("DELETE FROM leftover WHERE token = ? AND element = ?", list(elements))
-
-
-def _close(base: sqlite3.Connection, token: str) -> None:
-    """A submission that has ended needs no query any more, and its environment need not stay on a disk."""
-    row = base.execute("SELECT * FROM submission WHERE token = ?", (token,)).fetchone()
-    if row is None:
-        return
-    count = base.execute("SELECT count(*) FROM ended WHERE token = ?", (token,)).fetchone()[0]
-    if count >= len(submission_of(row).elements):
-        text = json.dumps(json.loads(row["request"]) | {"environment": {}})
-        base.execute(
-            "UPDATE submission SET live = 0, owner = NULL, request = ? WHERE token = ?", (text, token)
-        )

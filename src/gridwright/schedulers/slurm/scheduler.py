@@ -24,12 +24,24 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.record import BY_TOKEN, JobEnd, Submission, by_tokens, look_up, unknown_job
+from gridwright.schedulers.batch.recorded import (
+    CANCELLED_BY_USER,
+    ListedState,
+    RecordedScheduler,
+    listed_job,
+    node_check,
+    output_file,
+    private_prefix,
+    queue_check,
+    sweep,
+)
 from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
 from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
 from gridwright.schedulers.job import (
@@ -42,146 +54,56 @@ from gridwright.schedulers.job import (
     Requirement,
 )
 from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.placement import node_check, queue_check
-from gridwright.schedulers.private_sweep import NO_LIBRARY, SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
-from gridwright.schedulers.slurm.access import SlurmAccess, scancel
+from gridwright.schedulers.private_sweep import NO_LIBRARY
+from gridwright.schedulers.slurm.accounting import read_usage
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode, read_cluster, read_nodes
-from gridwright.schedulers.slurm.dependencies import (
-    BY_TOKEN,
+from gridwright.schedulers.slurm.ends import (
     ResolvedDependencies,
-    by_tokens,
-    look_up,
-    name_of,
+    ended_otherwise,
     resolve,
+    write_ends,
 )
-from gridwright.schedulers.slurm.ends import ended_otherwise, write_ends
-from gridwright.schedulers.slurm.job_directories import JobDirectories, make_job_directories
-from gridwright.schedulers.slurm.job_name import split_identifier
-from gridwright.schedulers.slurm.job_script import private_prefix
-from gridwright.schedulers.slurm.options import sbatch_options
-from gridwright.schedulers.slurm.queue_row import QueueRow
+from gridwright.schedulers.slurm.job_script import JobDirectories, make_job_directories
+from gridwright.schedulers.slurm.queue import QueueRow
 from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
 from gridwright.schedulers.slurm.record import JobRecord
-from gridwright.schedulers.slurm.record_rows import WHOLE, JobEnd, Submission
 from gridwright.schedulers.slurm.section import section_of
 from gridwright.schedulers.slurm.submission import (
+    LEASE_S,
     SbatchCall,
-    job_label,
+    SlurmAccess,
     log_file,
     memory_mib,
     request_problems,
+    sbatch_options,
+    scancel,
+    submit_request,
+    try_request,
 )
-from gridwright.schedulers.slurm.submitting import LEASE_S, submit_request, try_request
-from gridwright.schedulers.slurm.tools import Tools
-from gridwright.schedulers.slurm.translations import ReasonMeaning, job_state, reason
-from gridwright.schedulers.slurm.usage import read_usage
+from gridwright.schedulers.slurm.tools import ReasonMeaning, Tools, job_state, reason
 from gridwright.schedulers.supported_options import option_problems
 from gridwright.schedulers.usage import JobUsage
 from gridwright.spec.model import GridSpec
-from gridwright.state_parts import KEPT_S, this_user
+from gridwright.state_parts import KEPT_S
 
 
-@dataclass(frozen=True, slots=True)
-class JobElement:
-    """One job of a submission."""
-
-    submission: Submission
-    number: int
-    """Its index, or WHOLE."""
-
-    def __hash__(self) -> int:
-        return hash((self.submission.token, self.number))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JobElement) and (self.submission.token, self.number) == (
-            other.submission.token,
-            other.number,
-        )
-
-
-def job_of(
-    submission: Submission,
-    record: JobRecord,
-    standing: QueueView,
-    directories: JobDirectories,
-    memory_bytes: int | None,
-) -> dict[int, Job]:
-    """All jobs of a submission, by element; `memory_bytes` is what was asked of Slurm, 0 all of a node's."""
-    ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
-    rows: dict[int, QueueRow] = {}
-    for row in standing.rows.get(submission.tag, ()):
-        for number in (WHOLE,) if row.indices is None else row.indices:
-            rows[number] = row
-    return {
-        number: _job(
-            submission,
-            number,
-            end=ended.get(number),
-            row=rows.get(number),
-            cancelled=number in cancelled,
-            directories=directories,
-            memory_bytes=memory_bytes,
-        )
-        for number in submission.elements
-    }
-
-
-def _job(
-    submission: Submission,
-    number: int,
-    *,
-    end: JobEnd | None,
-    row: QueueRow | None,
-    cancelled: bool,
-    directories: JobDirectories,
-    memory_bytes: int | None,
-) -> Job:
-    request = submission.request
-    state, sentence = JobState.WAITING, "it is being submitted to Slurm"
-    attempt = end.attempt if end is not None else submission.attempt
-    index = None if number == WHOLE else number
-    log = log_file(directories.logs, request, JobTag(submission.token, attempt), index, submission.slurm_id)
+def _standing(
+    submission: Submission, end: JobEnd | None, row: QueueRow | None, log: Path, *, cancelled: bool
+) -> tuple[JobState, str]:
+    """How a job stands, and why in words, empty where nothing is known of that."""
     if end is not None:
-        state, sentence = end.state, end.reason or ""
-    elif row is not None:
+        return end.state, end.reason or ""
+    if row is not None:
         word = job_state(row.words)
         state, sentence = word.state, word.sentence
         if state.final:
             state, sentence = JobState.RUNNING, "it has ended and its node is cleaning up"
         if state is JobState.WAITING and not sentence:
             sentence = reason(row.reason).sentence
-        if cancelled:
-            sentence = "it is being cancelled"
-    elif submission.orphaned_until is not None and log.exists():
-        state, sentence = (
-            JobState.RUNNING,
-            "slurmctld has lost it, and its node goes on with it or has killed it",
-        )
-    return Job(
-        id=f"{submission.identifier}" if index is None else f"{submission.identifier}_{index}",
-        name=job_label(request),
-        state=state,
-        queue=end.queue if end is not None else row.partition if row is not None else request.queue,
-        user=this_user(),
-        cores=request.cores,
-        memory_bytes=request.memory_bytes or memory_bytes or None,
-        exit_status=end.exit_status if end is not None else None,
-        signal=end.signal if end is not None else None,
-        reason=sentence or None,
-        node=_listing_node(end, row),
-        submitted=submission.submitted,
-        started=end.started if end is not None else row.started if row is not None else None,
-        ended=end.ended if end is not None else None,
-        restarts=end.restarts if end is not None else submission.interruptions + (row.restarts if row else 0),
-        log=str(log),
-        flow=request.options.flow,
-    )
-
-
-def _listing_node(end: JobEnd | None, row: QueueRow | None) -> str | None:
-    if end is not None:
-        return end.node
-    return row.node if row is not None else None
+        return state, "it is being cancelled" if cancelled else sentence
+    if submission.orphaned_until is not None and log.exists():
+        return JobState.RUNNING, "slurmctld has lost it, and its node goes on with it or has killed it"
+    return JobState.WAITING, "it is being submitted to Slurm"
 
 
 def explain_job(
@@ -194,25 +116,17 @@ def explain_job(
     partition: Partition | None,
     dependencies: Sequence[tuple[Dependency, JobState | None]],
 ) -> JobExplanation:
-    """An explanation.
+    """Why a job waits.
 
     `reason` is Slurm's for a job that waits; `memory_bytes` is what was asked of Slurm; `dependencies` are
     the jobs it waits for, with the state of each: None while not all elements have ended.
     """
-    if job.state.final:
-        return JobExplanation(job=job, summary=f"It has ended: {job.state}{_because(job.reason)}.")
-    if job.state is JobState.RUNNING:
-        return JobExplanation(job=job, summary=f"It runs on {job.node or 'a node'}{_because(job.reason)}.")
     candidates = [_queue(request, partition, dependencies)]
     nodes = cluster.nodes_of(partition)
     if request.node is not None:
         nodes = [node for node in nodes if node.state.name == request.node]
     candidates += [_node(request, memory_bytes, node) for node in nodes]
     return JobExplanation(job=job, summary=_summary(reason, cluster, job), candidates=candidates)
-
-
-def _because(text: str | None) -> str:
-    return f" ({text})" if text else ""
 
 
 def _summary(reason: ReasonMeaning | None, cluster: Cluster, job: Job) -> str:
@@ -246,9 +160,7 @@ def _queue(
 ) -> PlacementCheck:
     return queue_check(
         request,
-        partition.name if partition is not None else None,
-        is_up=partition is not None and partition.up,
-        longest_s=partition.longest_s if partition is not None else None,
+        partition,
         dependencies=[
             Requirement(
                 name=f"after {dependency}",
@@ -269,16 +181,15 @@ def _as_required(dependency: Dependency, state: JobState | None) -> bool:
     return dependency.type is DependencyType.ANY or state is JobState.COMPLETED
 
 
-def _standing(node: SlurmNode) -> str:
-    state = node.state
-    if state.asleep:
-        return f"{state.state} (powered on for a job that waits for it)"
-    return state.state + (f" ({state.reason})" if state.reason else "")
-
-
 def _node(request: JobRequest, memory_bytes: int | None, node: SlurmNode) -> PlacementCheck:
     state = node.state
-    takes = Requirement(name="state", required="up", provided=_standing(node), fits=state.up or state.asleep)
+    asleep = f"{state.state} (powered on for a job that waits for it)"
+    takes = Requirement(
+        name="state",
+        required="up",
+        provided=asleep if state.asleep else state.standing,
+        fits=state.up or state.asleep,
+    )
     # 0 stands for all memory of a node (sbatch(1), --mem).
     needed = None if memory_bytes is None else memory_bytes or state.memory_bytes
     return node_check(request, needed, state, takes)
@@ -382,56 +293,24 @@ def clean_up(access: SlurmAccess, record: JobRecord) -> None:
     down for the next job there.
     """
     leftovers = record.leftovers()
-    if not leftovers:
-        return
-    by_library: dict[str, list[tuple[Submission, int, str | None]]] = {}
-    for token, element, node in leftovers:
-        submission = record.by_token(token)
-        if submission is not None:
-            for library in ("work", "util"):
-                if directory := submission.request.libraries.get(library):
-                    by_library.setdefault(directory, []).append((submission, element, node))
-    for directory, jobs in by_library.items():
-        _clean_library(access, record, directory, jobs)
-    record.swept([(token, element) for token, element, _ in leftovers])
-
-
-def _clean_library(
-    access: SlurmAccess,
-    record: JobRecord,
-    directory: str,
-    jobs: list[tuple[Submission, int, str | None]],
-) -> None:
-    for first in range(0, len(jobs), SWEEP_AT_ONCE):
-        chosen = jobs[first : first + SWEEP_AT_ONCE]
-        prefixes = [_prefix(submission, element, record) for submission, element, _ in chosen]
-        command = sweep_command(directory, prefixes)
-        try:
-            status = access.tools.head.run(command, timeout_s=SWEEP_TIMEOUT_S).status
-        except GridwrightError:
-            # A file system that hangs must not keep jobs from being shown; the directories stay.
-            return
-        if status == NO_LIBRARY:
-            _leave_to_nodes(access, record, directory, chosen)
+    left = [
+        (submission, (_prefix(submission, element, record), node), _prefix(submission, element, record))
+        for token, element, node in leftovers
+        if (submission := record.by_token(token)) is not None
+    ]
+    for library, jobs, status in sweep(access.tools.head, left):
+        for prefix, node in jobs if status == NO_LIBRARY and "\n" not in library else ():
+            if node is not None and "/" not in node:
+                with (access.directories.leftovers / node).open("a") as file:
+                    file.write(f"{library}/{prefix}\n")
+    if leftovers:
+        record.swept([(token, element) for token, element, _ in leftovers])
 
 
 def _prefix(submission: Submission, element: int, record: JobRecord) -> str:
     ended = record.ended(submission.token).get(element)
     attempt = ended.attempt if ended is not None else submission.attempt
-    return private_prefix(JobTag(submission.token, attempt), None if element == WHOLE else element)
-
-
-def _leave_to_nodes(
-    access: SlurmAccess,
-    record: JobRecord,
-    directory: str,
-    jobs: list[tuple[Submission, int, str | None]],
-) -> None:
-    for submission, element, node in jobs:
-        if node is None or "/" in node or "\n" in directory:
-            continue
-        with (access.directories.leftovers / node).open("a") as file:
-            file.write(f"{directory}/{_prefix(submission, element, record)}\n")
+    return private_prefix(JobTag(submission.token, attempt), element)
 
 
 class Batch:
@@ -503,13 +382,10 @@ def parse_times(text: str) -> float | None:
     return sum(int(minutes) * 60 + float(seconds.replace(",", ".")) for minutes, seconds in found)
 
 
-class SlurmScheduler:
-    """Implements the protocol Scheduler, whose docstring has the failure contract.
+class SlurmScheduler(RecordedScheduler[JobRecord, QueueView]):
+    """Implements the protocol Scheduler on Slurm; see RecordedScheduler."""
 
-    `jobs` has the jobs that this user submitted through Gridwright with this state directory. A submission
-    that raised ENVIRONMENT is kept: the next call of any method submits it, once. One that was
-    interrupted (KeyboardInterrupt) is taken back.
-    """
+    others = "those of others and of sbatch"
 
     def __init__(self, spec: GridSpec, head: HeadNode, state: Path) -> None:
         """`state` is the state directory of the grid: the same path here, on the head node and on all nodes.
@@ -518,7 +394,8 @@ class SlurmScheduler:
         """
         place = str(spec.file) if spec.file is not None else None
         options = sbatch_options(section_of(spec).options, place)
-        self._access = SlurmAccess(spec, Tools(head), make_job_directories(state), options)
+        self._directories = make_job_directories(state)
+        self._access = SlurmAccess(spec, Tools(head), self._directories, options)
 
     @contextmanager
     def _reconciled(self) -> Iterator[tuple[JobRecord, QueueView]]:
@@ -527,7 +404,7 @@ class SlurmScheduler:
             note_cpu_times(self._access.directories, record)
             clean_up(self._access, record)
             if record.fact("tidied", KEPT_S) is None:
-                self._access.directories.tidy([each.token for each in standing.live], time.time())
+                self._directories.tidy([each.token for each in standing.live])
                 record.keep_fact("tidied", "")
             yield record, standing
 
@@ -541,13 +418,14 @@ class SlurmScheduler:
             named: list[JobRequest] = []
             for number, request in enumerate(requests):
                 problems += option_problems(request, self._access.section)
-                after, wrong = by_tokens(request, tokens[:number])
+                known, wrong = by_tokens(request, tokens[:number])
                 problems += wrong
-                named.append(replace(request, after=after))
+                named.append(known)
             batch = Batch(tokens, named)
             dependencies = [resolve(record, each, batch.unnumbered, batch.arrays) for each in named]
             cluster = self._checked(record, named, dependencies, problems)
-            intents = zip(tokens, named, (dependency.doomed for dependency in dependencies), strict=True)
+            doomed = [{"doomed": dependency.doomed} for dependency in dependencies]
+            intents = zip(tokens, named, doomed, strict=True)
             record.intend(intents, time.time() + LEASE_S * len(requests))
             identifiers = self._submit_all(record, cluster, batch)
             return [identifiers[token] for token in tokens]
@@ -571,7 +449,7 @@ class SlurmScheduler:
             ]
             if not problems:
                 break
-        problems += [_unknown(record, name) for name in unknown]
+        problems += [unknown_job(record, name, self.others) for name in unknown]
         problems += [problem for dependency in dependencies for problem in dependency.problems]
         problems += others
         problems += path_visibility_problems(requests, self._access.tools.head, record)
@@ -582,7 +460,7 @@ class SlurmScheduler:
     def _submit_all(self, record: JobRecord, cluster: Cluster, batch: Batch) -> dict[str, str]:
         answers: list[tuple[JobTag, int]] = []
         doomed: list[str] = []
-        try:
+        with self._all_or_none(record, batch.tokens, answers):
             if batch.depends_on_itself:
                 # One that is refused later would leave the earlier ones begun.
                 for call in batch.calls(record):
@@ -591,52 +469,35 @@ class SlurmScheduler:
                 answers.append(submit_request(self._access, record, cluster, call))
                 batch.numbers[call.tag.token] = answers[-1][1]
                 doomed += call.doomed_jobs(answers[-1][1])
-        except (GridwrightError, KeyboardInterrupt) as error:
-            if isinstance(error, GridwrightError) and error.status is not ExitStatus.INPUT:
-                record.accepted(answers)
-                record.released(batch.tokens)
-            else:
-                self._take_back(record, batch, answers)
-            raise
         identifiers = record.accepted(answers)
         scancel(self._access, doomed)
         return identifiers
 
-    def _take_back(self, record: JobRecord, batch: Batch, answers: Sequence[tuple[JobTag, int]]) -> None:
-        for token in batch.tokens[len(answers) :]:
-            self._access.directories.fence(JobTag(token, 0))
-        scancel(self._access, [str(number) for _, number in answers])
-        record.withdraw(batch.tokens)
+    def _cancel_numbers(self, numbers: Sequence[int]) -> None:
+        scancel(self._access, [str(number) for number in numbers])
 
-    def jobs(self, identifiers: Collection[str] | None = None) -> list[Job]:
-        """How jobs stand; see Scheduler. Raises GridwrightError (INPUT) with every unknown identifier."""
-        with self._reconciled() as (record, standing):
-            if identifiers is None:
-                chosen = [JobElement(each, number) for each in record.all() for number in each.elements]
-            else:
-                chosen = self._resolve(record, identifiers)
-            return self._jobs(record, standing, chosen)
-
-    def _jobs(self, record: JobRecord, standing: QueueView, chosen: Sequence[JobElement]) -> list[Job]:
-        live = {each.token: each for each in standing.live}
-        known: dict[str, tuple[Submission, dict[int, Job]]] = {}
-        found = []
-        cluster = read_cluster(self._access.tools, record) if live else None
-        for element in chosen:
-            token = element.submission.token
-            if element.submission.identifier is None:
-                continue
-            if token not in known:
-                submission = live.get(token) or record.by_token(token) or element.submission
-                memory = None
-                if cluster is not None and submission.live:
-                    memory = self._memory(submission.request, cluster)
-                known[token] = (
-                    submission,
-                    job_of(submission, record, standing, self._access.directories, memory),
-                )
-            found.append(known[token][1][element.number])
-        return found
+    def _listed(self, submission: Submission, record: JobRecord, view: QueueView) -> dict[int, Job]:
+        memory = None
+        if view.live and submission.live:
+            memory = self._memory(submission.request, read_cluster(self._access.tools, record))
+        ended, cancelled = record.ended(submission.token), record.cancelled(submission.token)
+        rows = {element: row for row in view.rows.get(submission.tag, ()) for element in row.elements}
+        jobs = {}
+        for element in submission.elements:
+            end, row = ended.get(element), rows.get(element)
+            tag = submission.tag if end is None else JobTag(submission.token, end.attempt)
+            own = output_file(submission, element)
+            log = Path(own) if own else log_file(self._directories.logs, submission.request, tag, element)
+            state, sentence = _standing(submission, end, row, log, cancelled=element in cancelled)
+            listed = ListedState(
+                state=state,
+                sentence=sentence,
+                restarts=submission.interruptions + (row.restarts if row is not None else 0),
+                log=str(log),
+                memory_bytes=submission.request.memory_bytes or memory or None,
+            )
+            jobs[element] = listed_job(submission, element, end, row, listed)
+        return jobs
 
     def _memory(self, request: JobRequest, cluster: Cluster) -> int | None:
         partition = cluster.partition(request.queue or self._access.section.partition)
@@ -646,81 +507,39 @@ class SlurmScheduler:
             return None if share is None else share * request.cores
         return asked * MIB
 
-    def _resolve(self, record: JobRecord, identifiers: Collection[str]) -> list[JobElement]:
-        elements: list[JobElement] = []
-        problems: list[Problem] = []
-        for identifier in identifiers:
-            parts = split_identifier(identifier)
-            submission = record.by_identifier(parts[0]) if parts else None
-            if parts is None or submission is None:
-                problems.append(_unknown(record, identifier))
-            elif parts[1] is None:
-                elements += [JobElement(submission, number) for number in submission.elements]
-            elif parts[1] in submission.elements:
-                elements.append(JobElement(submission, parts[1]))
+    def _end_unsubmitted(self, record: JobRecord, submission: Submission, elements: Sequence[int]) -> None:
+        ends = [ended_otherwise(submission, each, JobState.CANCELLED, CANCELLED_BY_USER) for each in elements]
+        write_ends(record, [submission], ends)
+
+    def _cancel_submitted(
+        self, view: QueueView, targets: Sequence[tuple[Submission, list[int], list[int]]]
+    ) -> None:
+        words: list[str] = []
+        for submission, elements, left in targets:
+            if not view.has(submission):
+                # Its number may be another's by now; the next command cancels it should it be back.
+                continue
+            if WHOLE in elements or set(elements) == set(submission.elements):
+                words.append(str(submission.number))
             else:
-                problems.append(
-                    Problem(
-                        what=f"job {parts[0]} has no element {parts[1]}",
-                        remedy=f"see gridwright jobs {parts[0]}",
-                    )
-                )
-        if problems:
-            raise GridwrightError(*problems, status=ExitStatus.INPUT)
-        return list(dict.fromkeys(elements))
+                words += [f"{submission.number}_{each}" for each in left]
+        scancel(self._access, words)
 
-    def cancel(self, identifiers: Collection[str]) -> None:
-        """End jobs; see Scheduler. It is written down first: slurmctld may be killed and forget it."""
-        with self._reconciled() as (record, standing):
-            chosen = self._resolve(record, identifiers)
-            by_token: dict[str, list[int]] = {}
-            for each in chosen:
-                by_token.setdefault(each.submission.token, []).append(each.number)
-            targets: list[str] = []
-            for token, numbers in by_token.items():
-                submission = record.by_token(token)
-                if submission is None:
-                    continue
-                open_numbers = [number for number in numbers if number not in record.ended(token)]
-                record.cancel((token, each) for each in open_numbers)
-                if submission.slurm_id is None:
-                    self._access.directories.fence(submission.tag)
-                    ends = [
-                        ended_otherwise(submission, each, JobState.CANCELLED, "its user cancelled it")
-                        for each in open_numbers
-                    ]
-                    write_ends(record, [submission], ends)
-                elif not standing.has(submission):
-                    # Its number may be another's by now; the next command cancels it should it be back.
-                    continue
-                elif WHOLE in numbers or set(numbers) == set(submission.elements):
-                    targets += [str(submission.slurm_id)] if open_numbers else []
-                else:
-                    targets += [f"{submission.slurm_id}_{each}" for each in open_numbers]
-            scancel(self._access, targets)
-
-    def explain(self, identifier: str) -> JobExplanation:
-        """Hold what a job needs against its queue and every node; of an array, the first that waits."""
-        with self._reconciled() as (record, standing):
-            chosen = self._resolve(record, [identifier])
-            jobs = self._jobs(record, standing, chosen)
-            waiting = [number for number, job in enumerate(jobs) if job.state is JobState.WAITING]
-            number = waiting[0] if waiting else 0
-            job, element = jobs[number], chosen[number]
-            cluster = read_cluster(self._access.tools, record, fresh=True)
-            submission = record.by_token(element.submission.token) or element.submission
-            row = standing.row(submission, element.number)
-            request = submission.request
-            name = row.partition if row is not None else request.queue or self._access.section.partition
-            return explain_job(
-                job,
-                request,
-                cluster,
-                reason=reason(row.reason) if row is not None else None,
-                memory_bytes=self._memory(request, cluster),
-                partition=cluster.partition(name),
-                dependencies=list(self._dependencies(record, request)),
-            )
+    def _waiting(
+        self, record: JobRecord, view: QueueView, job: Job, submission: Submission, element: int
+    ) -> JobExplanation:
+        cluster = read_cluster(self._access.tools, record, fresh=True)
+        row, request = view.row(submission, element), submission.request
+        name = row.queue if row is not None else request.queue or self._access.section.partition
+        return explain_job(
+            job,
+            request,
+            cluster,
+            reason=reason(row.reason) if row is not None else None,
+            memory_bytes=self._memory(request, cluster),
+            partition=cluster.partition(name),
+            dependencies=list(self._dependencies(record, request)),
+        )
 
     def _dependencies(
         self, record: JobRecord, request: JobRequest
@@ -729,7 +548,7 @@ class SlurmScheduler:
             found = parse_dependency(text)
             if isinstance(found, Dependency):
                 submission, element = look_up(record, found.job)
-                name = found.job if submission is None else name_of(submission, element)
+                name = found.job if submission is None else submission.name_of(element)
                 yield Dependency(name, found.type), self._state_of(record, submission, element)
 
     def _state_of(
@@ -754,13 +573,3 @@ class SlurmScheduler:
     def nodes(self) -> list[NodeState]:
         """All nodes of this Slurm."""
         return [node.state for node in read_nodes(self._access.tools).values()]
-
-
-def _unknown(record: JobRecord, identifier: str) -> Problem:
-    near = nearest(identifier, record.identifiers())
-    return Problem(
-        what=f"there is no job {identifier}",
-        remedy=f"did you mean {near}?"
-        if near
-        else "gridwright jobs shows all; those of others and of sbatch are not in it",
-    )

@@ -13,12 +13,15 @@ from gridwright.schedulers.set_up import SchedulerSetup, SetupStep
 from gridwright.schedulers.slurm.configuration import (
     DIRECTORY,
     LOGS,
+    OLDEST,
     SPOOL,
     USER,
+    SlurmParameters,
+    parse_release,
     slurm_configuration,
+    slurm_parameters,
     state_location,
 )
-from gridwright.schedulers.slurm.parameters import OLDEST, SlurmParameters, parse_release, slurm_parameters
 from gridwright.schedulers.slurm.section import section_of
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec

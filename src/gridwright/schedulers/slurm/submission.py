@@ -1,8 +1,9 @@
-"""Translates a request into a call of sbatch, and checks it before Slurm is asked.
+"""Submits jobs with sbatch, checked before, and tries again without ever submitting one twice.
 
-Holds the options of a job against what this Slurm has, so that all that is wrong is told at once.
-
-Translates the options of a job into those of sbatch.
+Slurm gives the number of a job a second time after it has lost jobs: a slurmctld that was killed comes back
+with the next number that it had saved. A slurmd refuses a number that it has started before; slurmctld then
+drains the node ("Duplicate jobid") and cancels the job, of an array all of it (seen with 22.05, also when the
+first job had ended). So numbers that were in use are used up: by jobs that are held and cancelled at once.
 """
 
 from __future__ import annotations
@@ -10,25 +11,201 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gridwright.errors import Problem, nearest
-from gridwright.schedulers.index_ranges import fold_indices
+from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
+from gridwright.node_programs.batch_job.job_file import WHOLE
+from gridwright.schedulers.batch.submission import place_problems, plain_problems
+from gridwright.schedulers.batch.system import PATIENCE_S
+from gridwright.schedulers.indices import fold_indices
 from gridwright.schedulers.job import JobRequest
 from gridwright.schedulers.job_options import JobOptions
 from gridwright.schedulers.job_tag import JobTag
 from gridwright.schedulers.output_paths import filled, path_problems
-from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode
-from gridwright.schedulers.slurm.job_name import slurm_name
+from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition
+from gridwright.schedulers.slurm.job_script import (
+    JobDirectories,
+    exported,
+    script_arguments,
+    slurm_environment,
+)
+from gridwright.schedulers.slurm.queue import MANY, by_tag, read_queue
+from gridwright.schedulers.slurm.record import JobRecord
+from gridwright.schedulers.slurm.section import SlurmSection, section_of
+from gridwright.schedulers.slurm.tools import ANSWER_S, Refusal, ToolRefused, Tools
 from gridwright.schedulers.start_limits import index_range, what_is_too_long
 from gridwright.spec.hosts import fold_hosts
-from gridwright.units import format_bytes
+from gridwright.spec.model import GridSpec
 
+_OURS = {
+    "array": "--array of gridwright submit",
+    "chdir": "the directory that the job is submitted in",
+    "clusters": "one grid spec for each cluster",
+    "cpus-per-task": "--cores of gridwright submit",
+    "dependency": "--after of gridwright submit",
+    "error": "gridwright logs",
+    "exclusive": "the field exclusive of a request",
+    "export": "the environment of gridwright submit",
+    "export-file": "the environment of gridwright submit",
+    "get-user-env": "the environment of gridwright submit",
+    "help": "sbatch itself",
+    "hint": "--cores of gridwright submit",
+    "input": "the job's own command",
+    "job-name": "--name of gridwright submit",
+    "kill-on-invalid-dep": "--after of gridwright submit",
+    "mem": "--memory of gridwright submit",
+    "mem-per-cpu": "--memory of gridwright submit",
+    "mem-per-gpu": "--memory of gridwright submit",
+    "no-requeue": "--restart of gridwright submit",
+    "nodelist": "the field node of a request",
+    "nodes": "one job for each node",
+    "ntasks": "one job for each task",
+    "open-mode": "gridwright logs",
+    "output": "gridwright logs",
+    "parsable": "gridwright submit",
+    "quiet": "gridwright submit",
+    "requeue": "--restart of gridwright submit",
+    "test-only": "gridwright explain",
+    "threads-per-core": "--cores of gridwright submit",
+    "usage": "sbatch itself",
+    "verbose": "gridwright submit",
+    "version": "sbatch itself",
+    "wait": "gridwright wait",
+    "wrap": "the command of gridwright submit",
+}
+"""Long options that Gridwright sets or that would change what sbatch prints, and what to use instead."""
+_SHORT = {
+    "a": "array",
+    "c": "cpus-per-task",
+    "d": "dependency",
+    "D": "chdir",
+    "e": "error",
+    "h": "help",
+    "i": "input",
+    "J": "job-name",
+    "M": "clusters",
+    "n": "ntasks",
+    "N": "nodes",
+    "o": "output",
+    "Q": "quiet",
+    "u": "usage",
+    "v": "verbose",
+    "V": "version",
+    "w": "nodelist",
+    "W": "wait",
+}
+"""Those with a letter of their own (sbatch(1))."""
+_BARE = frozenset("HIkOsS")
+"""Letters that take no value, so that more may follow in the same word."""
+
+
+def sbatch_options(lines: Sequence[str], place: str | None) -> list[str]:
+    """The options as arguments, each with its value in one word: none can pass for the script's name.
+
+    `place` is the spec's file. Raises GridwrightError (INPUT) with every wrong line.
+    """
+    words: list[str] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(lines):
+        try:
+            words.append(_one_word(line))
+        except ValueError as error:
+            problems.append(
+                Problem(
+                    what=f"{line!r} {error}", where=place, field=f"scheduler.options.{number}", remedy=_REMEDY
+                )
+            )
+    if problems:
+        raise GridwrightError(*problems, status=ExitStatus.INPUT)
+    return words
+
+
+_REMEDY = "write one option of sbatch a line, such as --qos=night"
+
+
+def _one_word(line: str) -> str:
+    try:
+        parts = shlex.split(line)
+    except ValueError as error:
+        raise ValueError(f"cannot be read: {error}") from error
+    if not 1 <= len(parts) <= 2 or not parts[0].startswith("-") or parts[0] in ("-", "--"):
+        raise ValueError("is not one option of sbatch")
+    option, value = parts[0], parts[1] if len(parts) == 2 else None
+    if name := _named(option):
+        raise ValueError(f"sets --{name}, which Gridwright sets itself; instead: {_OURS[name]}")
+    if value is None:
+        return option
+    if option.startswith("--"):
+        if "=" in option:
+            raise ValueError("has two values")
+        return f"{option}={value}"
+    return option + value
+
+
+def _named(option: str) -> str | None:
+    """The option of ours that a word sets, long, abbreviated or by its letter; None where it sets none."""
+    if option.startswith("--"):
+        word = option[2:].partition("=")[0]
+        if word in _OURS:
+            return word
+        # getopt_long(3) takes any beginning that only one option has.
+        return next((name for name in _OURS if len(word) > 1 and name.startswith(word)), None)
+    for letter in option[1:]:
+        if letter in _SHORT:
+            return _SHORT[letter]
+        if letter not in _BARE:
+            break
+    return None
+
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmAccess:
+    """The objects that every call of Slurm's tools needs."""
+
+    spec: GridSpec
+    tools: Tools
+    directories: JobDirectories
+    options: Sequence[str]
+    """Those of the spec, one a word."""
+
+    @property
+    def section(self) -> SlurmSection:
+        """The scheduler of the spec."""
+        return section_of(self.spec)
+
+
+def scancel(access: SlurmAccess, targets: Sequence[str]) -> None:
+    """Cancel jobs by Slurm's numbers; those that have ended stay so. Raises GridwrightError (ENVIRONMENT)."""
+    for first in range(0, len(targets), _AT_ONCE):
+        command = ["scancel", "-Q", *targets[first : first + _AT_ONCE]]
+        try:
+            access.tools.query(command)
+        except GridwrightError as error:
+            # It fails where one of the jobs has ended meanwhile.
+            if error.status is not ExitStatus.INPUT:
+                raise
+
+
+_LONGEST_NAME = 64
 _LONGEST_PATH = 1024
 """slurmctld refuses longer ones (MAXPATHLEN less room, `_valid_pn_path` and the like in job_mgr.c)."""
+
+
+def slurm_name(name: str, tag: JobTag) -> str:
+    """The job's name as Slurm gets it: what users would see, without what a column or a comma could break.
+
+    It ends with our tag, by which the job is found wherever Slurm lists it: the name is the one text of a job
+    that squeue, scontrol, sacct and the file of jobcomp/filetxt all show, in every release; a comment is not
+    in that file.
+    """
+    return f"{re.sub(r'[^A-Za-z0-9._+-]', '_', name)[:_LONGEST_NAME]}~{tag}"
 
 
 def option_words(options: JobOptions) -> Iterator[str]:
@@ -64,14 +241,6 @@ def file_words(request: JobRequest, label: str, log: str) -> Iterator[str]:
     yield f"--output={pattern(options.stdout) if options.stdout else log}"
     if options.stderr is not None:
         yield f"--error={pattern(options.stderr)}"
-
-
-def output_file(request: JobRequest, label: str, number: int, element: int | None) -> str | None:
-    """The file that a job's standard output goes to, by Slurm's number; None where that is its log."""
-    if request.options.stdout is None:
-        return None
-    job = f"{number}" if element is None else f"{number}_{element}"
-    return filled(request.options.stdout, {"job": job, "index": f"{element}", "name": label})
 
 
 def word_problems(request: JobRequest, label: str) -> Iterator[Problem]:
@@ -112,16 +281,16 @@ def option_check_problems(request: JobRequest, label: str, cluster: Cluster) -> 
     options = request.options
     kinds = [name.strip() for name in _listed(cluster, "GresTypes")]
     for each in options.gres:
-        yield from _unknown(f"{label}: Slurm has no resource", each.partition(":")[0], kinds, "gres")
+        yield from _unknown_name(f"{label}: Slurm has no resource", each.partition(":")[0], kinds, "gres")
     if "slurmdbd" not in cluster.config.get("AccountingStorageType", ""):
         licences = [name.partition(":")[0].partition("*")[0] for name in _listed(cluster, "Licenses")]
         for each in options.licences:
             name = re.split(r"[:*=]", each, maxsplit=1)[0]
-            yield from _unknown(f"{label}: Slurm has no licence", name, licences, "licences")
+            yield from _unknown_name(f"{label}: Slurm has no licence", name, licences, "licences")
     requested = options.constraint
     if requested is not None and _PLAIN.fullmatch(requested):
         features = sorted({name for node in cluster.nodes.values() for name in node.features})
-        yield from _unknown(f"{label}: no node has the feature", requested, features, "constraint")
+        yield from _unknown_name(f"{label}: no node has the feature", requested, features, "constraint")
 
 
 def _listed(cluster: Cluster, key: str) -> list[str]:
@@ -129,7 +298,7 @@ def _listed(cluster: Cluster, key: str) -> list[str]:
     return [] if text in ("", "(null)") else text.split(",")
 
 
-def _unknown(what: str, name: str, known: list[str], where: str) -> Iterator[Problem]:
+def _unknown_name(what: str, name: str, known: list[str], where: str) -> Iterator[Problem]:
     if name in known:
         return
     near = nearest(name, known)
@@ -167,19 +336,10 @@ class SbatchCall:
         )
 
 
-def job_label(request: JobRequest) -> str:
-    """The name of a job: its own, or the last part of its program's path."""
-    return request.name or request.command[0].rstrip("/").rpartition("/")[2] or "job"
-
-
-def log_file(
-    logs: Path, request: JobRequest, tag: JobTag, element: int | None, number: int | None = None
-) -> Path:
-    """Where a job prints to; `number` is Slurm's, which a file of its own may be named after."""
-    if number is not None and (own := output_file(request, job_label(request), number, element)):
-        return Path(own)
-    name = slurm_name(job_label(request), tag)
-    return logs / (f"{name}.log" if element is None else f"{name}_{element}.log")
+def log_file(logs: Path, request: JobRequest, tag: JobTag, element: int) -> Path:
+    """Where a job prints to by default; `element` is its index, or WHOLE."""
+    name = slurm_name(request.label, tag)
+    return logs / (f"{name}.log" if element == WHOLE else f"{name}_{element}.log")
 
 
 def sbatch_arguments(
@@ -193,7 +353,7 @@ def sbatch_arguments(
 ) -> list[str]:
     """The options of sbatch for a request. Those of the spec come first: of two, sbatch takes the latter."""
     request = call.request
-    name = slurm_name(job_label(request), call.tag)
+    name = slurm_name(request.label, call.tag)
     array = call.elements is not None
     log = f"{logs}/{name}{'_' if array else ''}".replace("%", "%%")
     memory = memory_mib(request, cluster, cluster.partition(partition))
@@ -202,7 +362,7 @@ def sbatch_arguments(
         *options,
         "--parsable",
         f"--job-name={name}",
-        *file_words(request, job_label(request), f"{log}{'%a' if array else ''}.log"),
+        *file_words(request, request.label, f"{log}{'%a' if array else ''}.log"),
         "--open-mode=append",
         f"--chdir={request.directory if re.fullmatch(r'[!-~]+', request.directory) else '/'}",
         "--nodes=1",
@@ -261,53 +421,21 @@ def slurm_time(seconds: float) -> str:
 
 def request_problems(request: JobRequest, cluster: Cluster, default_partition: str | None) -> list[Problem]:
     """What no node and no queue of this Slurm can give. Empty where it may be submitted."""
-    problems = _own_problems(request, cluster)
-    label = job_label(request) if request.command else "job"
-    name = request.queue or default_partition
-    partition = cluster.partition(name)
-    if name is not None and partition is None:
-        near = nearest(name, cluster.partitions)
-        problems.append(
-            Problem(
-                what=f"{label}: Slurm has no queue {name}",
-                remedy=f"did you mean {near}?" if near else f"queues: {', '.join(cluster.partitions)}",
-            )
-        )
-        return problems
-    nodes = cluster.nodes_of(partition)
-    names = [node.state.name for node in nodes]
-    if request.node is not None and request.node not in names:
-        near, place = nearest(request.node, names), f"queue {partition.name}" if partition else "this grid"
-        problems.append(
-            Problem(
-                what=f"{label}: {place} has no node {request.node}",
-                remedy=f"did you mean {near}?" if near else f"its nodes: {fold_hosts(names)}",
-            )
-        )
-        return problems
-    nodes = [node for node in nodes if request.node in (None, node.state.name)]
-    return problems + (_size_problems(request, label, partition, nodes) if nodes else [])
+    facts = cluster.facts(default_partition)
+    return [*_own_problems(request, cluster), *place_problems(request, facts, "Slurm", fold_hosts)]
 
 
-def _own_problems(request: JobRequest, cluster: Cluster) -> list[Problem]:
+def _own_problems(request: JobRequest, cluster: Cluster) -> Iterator[Problem]:
     if not request.command:
-        return [Problem(what="a job needs a command", remedy="write it after --")]
-    label, found = job_label(request), []
-    if request.null:
-        found.append(
-            Problem(
-                what=f"{label}: Slurm has no null jobs", remedy="use a spec with scheduler: {type: local}"
-            )
-        )
-    if request.cores < 1:
-        found.append(Problem(what=f"{label}: {request.cores} cores", remedy="ask for 1 core or more"))
-    if (too_long := what_is_too_long(request) or _longer_than_slurm_takes(request, cluster)) is not None:
-        found.append(Problem(what=f"{label}: {too_long}", remedy="put long text into a file"))
-    found += _array_problems(request, label, cluster)
-    found += path_problems(request)
-    found += word_problems(request, label)
-    found += option_check_problems(request, label, cluster)
-    return found
+        yield Problem(what="a job needs a command", remedy="write it after --")
+        return
+    label = request.label
+    too_long = what_is_too_long(request) or _longer_than_slurm_takes(request, cluster)
+    yield from plain_problems(request, "Slurm", too_long)
+    yield from _array_problems(request, label, cluster)
+    yield from path_problems(request)
+    yield from word_problems(request, label)
+    yield from option_check_problems(request, label, cluster)
 
 
 def _array_problems(request: JobRequest, label: str, cluster: Cluster) -> list[Problem]:
@@ -340,41 +468,171 @@ def _longer_than_slurm_takes(request: JobRequest, cluster: Cluster) -> str | Non
     )
 
 
-def _size_problems(
-    request: JobRequest, label: str, partition: Partition | None, nodes: Sequence[SlurmNode]
-) -> list[Problem]:
-    found = []
-    place = request.node or (f"queue {partition.name}" if partition else "this grid")
-    cores = max(node.state.cores for node in nodes)
-    if partition is not None and partition.cores_per_node is not None:
-        cores = min(cores, partition.cores_per_node)
-    if request.cores > cores:
-        found.append(
-            Problem(
-                what=f"{label}: {request.cores} cores, and no node of {place} has more than {cores}",
-                remedy=f"ask for {cores} cores or fewer",
-            )
-        )
-    memory = max(node.state.memory_bytes for node in nodes)
-    if request.memory_bytes is not None and request.memory_bytes > memory:
-        found.append(
-            Problem(
-                what=f"{label}: {format_bytes(request.memory_bytes)} of memory,"
-                f" and no node of {place} has more than {format_bytes(memory)}",
-                remedy=f"ask for {format_bytes(memory)} or less",
-            )
-        )
-    longest = partition.longest_s if partition is not None else None
-    if longest is not None and request.time_limit_s is not None and request.time_limit_s > longest:
-        found.append(
-            Problem(
-                what=f"{label}: {request.time_limit_s:.0f} s, and {place} lets jobs run for {longest:.0f} s",
-                remedy=f"ask for {longest:.0f} s or less, or name another queue",
-            )
-        )
-    return found
-
-
 def parse_answer(stdout: bytes) -> int:
     """Slurm's number out of what sbatch --parsable prints: NUMBER or NUMBER;CLUSTER. Raises ValueError."""
     return int(stdout.decode().strip().splitlines()[-1].partition(";")[0])
+
+
+NUMBER = "gridwright-number"
+"""The name of jobs that only take a number out of use."""
+RECENT_S = 3600.0
+"""Numbers given longer ago are no sign of a loss: Slurm may have been set up anew, or have counted around."""
+_MOST = 300
+"""The most numbers that are used up at a time: a call takes about 10 ms."""
+
+
+def goes_back(record: JobRecord, number: int) -> bool:
+    """Whether a number that Slurm gave now was given before: slurmctld has lost jobs."""
+    highest, _ = record.numbers(RECENT_S, at_least=number)
+    return highest >= number
+
+
+def use_up_numbers(access: SlurmAccess, record: JobRecord) -> None:
+    """Have Slurm go past the numbers that it gave to jobs of ours.
+
+    An element of an array gets its number when it begins: one of those that follow the highest that is known.
+    """
+    command = ["sbatch", "--parsable", "--hold", f"--job-name={NUMBER}", "--output=/dev/null", "--wrap=true"]
+    taken: list[int] = []
+    try:
+        while len(taken) < _MOST:
+            taken.append(parse_answer(access.tools.once(command).stdout))
+            highest, elements = record.numbers(RECENT_S, at_least=taken[0])
+            if taken[-1] >= highest + elements:
+                break
+    except (ToolRefused, ValueError):
+        # A precaution: without it a node may refuse jobs, and Slurm tells of that.
+        pass
+    scancel(access, [str(number) for number in taken])
+
+
+LEASE_S = 2 * PATIENCE_S + 3 * ANSWER_S
+"""How long a submission is left to the process that submits it: longer than that takes at worst."""
+
+_FOR_NOW = ("not available", "busy", "DOWN", "drained", "temporarily")
+"""What a message of `sbatch --test-only` has where a job would wait: for nodes that are down, or in use."""
+
+
+def submit_request(
+    access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall
+) -> tuple[JobTag, int]:
+    """Submit one job; its attempt and Slurm's number. Bounded by LEASE_S.
+
+    Where it is not clear whether slurmctld has taken it, the queue is asked. A job that is not in there gets
+    a fence, so that it does not begin should the request arrive late, and goes in as the next attempt. So
+    does one with a number that was another's already: see numbers.
+    Raises GridwrightError: INPUT where Slurm refuses it, ENVIRONMENT where nobody answers.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    wait_s = 0.2
+    stepped = False
+    while True:
+        try:
+            number = _sbatch(access, record, cluster, call)
+        except ToolRefused as refused:
+            refusal = refused.refusal
+        else:
+            if stepped or not goes_back(record, number) or not _taken_back(access, call.tag, number):
+                return call.tag, number
+            use_up_numbers(access, record)
+            stepped, refusal = True, Refusal("away", "slurmctld has lost jobs", "", "")
+            call = _next_attempt(access, record, call, refusal)
+            continue
+        if refusal.kind not in ("away", "unclear"):
+            raise access.tools.error(refusal, "sbatch")
+        if refusal.kind == "unclear":
+            rows = by_tag(read_queue(access.tools, MANY)).get(call.tag, [])
+            if rows:
+                return call.tag, rows[0].job_id
+            call = _next_attempt(access, record, call, refusal)
+        if time.monotonic() + wait_s > give_up:
+            raise _deferred(access.tools.error(refusal, "sbatch"))
+        time.sleep(wait_s)
+        wait_s = min(2.0, wait_s * 2)
+
+
+def _taken_back(access: SlurmAccess, tag: JobTag, number: int) -> bool:
+    """Whether a job that got a number which was another's could be cancelled before it began."""
+    access.directories.fence(tag)
+    if any(job.partition("_")[0] == str(tag) for job in access.directories.runs_begun()):
+        access.directories.lift_fence(tag)
+        return False
+    scancel(access, [str(number)])
+    return True
+
+
+def _next_attempt(access: SlurmAccess, record: JobRecord, call: SbatchCall, refusal: Refusal) -> SbatchCall:
+    access.directories.fence(call.tag)
+    tag = record.claim(call.tag, time.time() + LEASE_S)
+    if tag is None:
+        raise _deferred(access.tools.error(refusal, "sbatch"))
+    return replace(call, tag=tag)
+
+
+def _deferred(error: GridwrightError) -> GridwrightError:
+    first = error.problems[0]
+    return GridwrightError(
+        Problem(
+            what=f"{first.what}; the job is kept, and the next command of Gridwright hands it in",
+            where=first.where,
+            remedy=first.remedy,
+        ),
+        status=ExitStatus.ENVIRONMENT,
+    )
+
+
+def try_request(access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall) -> None:
+    """Ask whether Slurm would take a job, and submit nothing; where nobody answers, that is told later.
+
+    What it waits for is left out: it may not be there yet. Raises GridwrightError (INPUT) where it refuses.
+    """
+    alone = replace(call, after=())
+    command, environment = _command(access, record, cluster, alone)
+    try:
+        access.tools.once([command[0], "--test-only", *command[1:]], stdin=exported(environment))
+    except ToolRefused as refused:
+        passes = any(each in refused.refusal.message for each in _FOR_NOW)
+        if refused.refusal.kind == "input" and not passes:
+            raise access.tools.error(refused.refusal, "sbatch") from None
+
+
+def _sbatch(access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall) -> int:
+    command, environment = _command(access, record, cluster, call)
+    answer = access.tools.once(command, stdin=exported(environment))
+    try:
+        return parse_answer(answer.stdout)
+    except (ValueError, IndexError):
+        printed = answer.stdout.decode(errors="replace").strip()
+        raise ToolRefused(Refusal("unclear", "sbatch printed no number of a job", "", printed)) from None
+
+
+def _command(
+    access: SlurmAccess, record: JobRecord, cluster: Cluster, call: SbatchCall
+) -> tuple[list[str], Mapping[str, str]]:
+    """The command line of sbatch, and the environment that it reads from its standard input."""
+    request, scheduler = call.request, access.section
+    environment = slurm_environment(request)
+    known = record.by_token(call.tag.token)
+    return [
+        *sbatch_arguments(
+            call,
+            cluster=cluster,
+            partition=request.queue or scheduler.partition,
+            account=scheduler.account,
+            logs=access.directories.logs,
+            options=access.options,
+        ),
+        str(access.directories.script),
+        *script_arguments(
+            request,
+            state=access.directories.base,
+            tag=call.tag,
+            identifier=(known.identifier or "") if known is not None else "",
+            environment=environment,
+        ),
+    ], environment
+
+
+def elements_of(elements: Sequence[int]) -> Sequence[int] | None:
+    """Indices for sbatch; None where the job is no array."""
+    return None if WHOLE in elements else elements

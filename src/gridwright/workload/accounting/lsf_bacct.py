@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from gridwright.schedulers.sacct_figures import parse_size
 from gridwright.workload.accounting.job import AccountedJob, Accounts, command_name
-from gridwright.workload.accounting.slurm_words import parse_size
 
 _JOB = re.compile(r"\s*Job <(\d+(?:\[\d+\])?)>")
 _WRAPPED = re.compile(r"\s{10,}(?=\S)")

@@ -11,14 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from gridwright.schedulers.sacct_figures import parse_elapsed, parse_size, parse_time, parse_usage
 from gridwright.workload.accounting.job import AccountedJob, Accounts
 from gridwright.workload.accounting.slurm_words import (
     ENDED_WELL,
     has_ended,
-    parse_elapsed,
-    parse_size,
-    parse_time,
-    parse_usage,
     reason_of,
     state_of,
 )
