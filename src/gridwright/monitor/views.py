@@ -12,14 +12,13 @@ from gridwright.monitor.rows import DiskRow, NodeRow
 from gridwright.monitor.served_views import Chosen, recovery_lines, served_views
 from gridwright.monitor.table_cells import (
     NOTHING,
-    TableCell,
-    TableRow,
-    View,
     figure,
+    last_words,
     megabytes,
     part,
     size,
 )
+from gridwright.report.table import Cell, Table, TableRow, columns_of
 from gridwright.spec.hosts import fold_hosts
 
 _WORDS = {
@@ -36,16 +35,22 @@ _STYLES = {Standing.MET: "green", Standing.BELOW: "red", Standing.UNKNOWN: "yell
 _ALL = Chosen()
 
 
-def views(frame: Frame, chosen: Chosen = _ALL) -> list[View]:
+def views(frame: Frame, chosen: Chosen = _ALL) -> list[Table]:
     """All tables, those without rows as well, but for those of servers."""
     return [
-        View("Libraries", ("libraries", "on"), _LIBRARY_FIGURES, _libraries(frame), "what binds"),
-        View("Nodes", ("node",), _NODE_FIGURES, tuple(map(_node, frame.nodes))),
-        View("Disks", ("disk", "of"), _DISK_FIGURES, tuple(map(_disk, filter(_works, frame.disks)))),
-        View("Mounts", ("mount", "of", "type"), _MOUNT_FIGURES, _mounts(frame)),
+        Table(
+            "Libraries",
+            columns_of(("libraries", "on"), _LIBRARY_FIGURES, last_words("what binds")),
+            _libraries(frame),
+        ),
+        Table("Nodes", columns_of(("node",), _NODE_FIGURES), tuple(map(_node, frame.nodes))),
+        Table(
+            "Disks", columns_of(("disk", "of"), _DISK_FIGURES), tuple(map(_disk, filter(_works, frame.disks)))
+        ),
+        Table("Mounts", columns_of(("mount", "of", "type"), _MOUNT_FIGURES), _mounts(frame)),
         *served_views(frame, chosen),
-        View("Targets, as their clients count", ("target",), _TARGET_FIGURES, _targets(frame)),
-        View("Jobs", ("job", "on"), _JOB_FIGURES, _jobs(frame), "library"),
+        Table("Targets, as their clients count", columns_of(("target",), _TARGET_FIGURES), _targets(frame)),
+        Table("Jobs", columns_of(("job", "on"), _JOB_FIGURES, last_words("library")), _jobs(frame)),
     ]
 
 
@@ -65,13 +70,13 @@ def _libraries(frame: Frame) -> tuple[TableRow, ...]:
         TableRow(
             row.filesystem,
             (
-                TableCell(", ".join(row.libraries)),
-                TableCell(row.filesystem),
+                Cell(", ".join(row.libraries)),
+                Cell(row.filesystem),
                 megabytes(row.read_bytes_per_s),
                 megabytes(row.written_bytes_per_s),
                 megabytes(row.per_core),
                 megabytes(row.required_per_core),
-                TableCell(binding(row), style=_STYLES.get(row.standing, "")),
+                Cell(binding(row), style=_STYLES.get(row.standing, "")),
             ),
         )
         for row in frame.libraries
@@ -87,18 +92,18 @@ def binding(row: LibraryRow) -> str:
 
 def _node(row: NodeRow) -> TableRow:
     if row.absent:
-        nothing = [TableCell("")] * (len(_NODE_FIGURES) - 1)
-        return TableRow(row.node, (TableCell(row.node), TableCell("away", style="red"), *nothing))
+        nothing = [Cell("")] * (len(_NODE_FIGURES) - 1)
+        return TableRow(row.node, (Cell(row.node), Cell("away", style="red"), *nothing))
     pressure = (row.cpu_pressure, row.io_pressure, row.memory_pressure)
     cpus = (row.busy_cores, row.user, row.system, row.iowait, row.steal)
     return TableRow(
         row.node,
         (
-            TableCell(row.node),
+            Cell(row.node),
             figure(row.cores, 0),
             *map(figure, cpus),
             _share(row.memory_used_bytes, row.memory_bytes),
-            TableCell("/".join(part(each).text for each in pressure), row.io_pressure),
+            Cell("/".join(part(each).text for each in pressure), value=row.io_pressure),
             megabytes(row.received_bytes_per_s),
             megabytes(row.sent_bytes_per_s),
             part(row.network_part),
@@ -110,8 +115,8 @@ def _disk(row: DiskRow) -> TableRow:
     return TableRow(
         f"{row.node} {row.device}",
         (
-            TableCell(row.device),
-            TableCell(row.node),
+            Cell(row.device),
+            Cell(row.node),
             megabytes(row.read_bytes_per_s),
             megabytes(row.written_bytes_per_s),
             figure(row.reads_per_s, 0),
@@ -132,9 +137,9 @@ def _mounts(frame: Frame) -> tuple[TableRow, ...]:
         TableRow(
             f"{row.node} {row.mount_point}",
             (
-                TableCell(row.mount_point),
-                TableCell(row.node),
-                TableCell(row.silent, style="red") if row.silent else TableCell(row.kernel_type),
+                Cell(row.mount_point),
+                Cell(row.node),
+                Cell(row.silent, style="red") if row.silent else Cell(row.kernel_type),
                 size(row.size_bytes),
                 part(row.used_part),
                 megabytes(row.read_bytes_per_s),
@@ -151,7 +156,7 @@ def _targets(frame: Frame) -> tuple[TableRow, ...]:
         TableRow(
             row.target,
             (
-                TableCell(row.target),
+                Cell(row.target),
                 figure(row.clients, 0),
                 megabytes(row.read_bytes_per_s),
                 megabytes(row.written_bytes_per_s),
@@ -169,32 +174,30 @@ def _jobs(frame: Frame) -> tuple[TableRow, ...]:
         TableRow(
             row.job,
             (
-                TableCell(row.job),
-                TableCell(fold_hosts(row.nodes)),
+                Cell(row.job),
+                Cell(fold_hosts(row.nodes)),
                 figure(row.cpus),
                 _waits(row),
                 size(row.memory_bytes),
                 _at_least(megabytes(row.read_bytes_per_s), row),
                 _at_least(megabytes(row.written_bytes_per_s), row),
                 figure(row.processes, 0),
-                TableCell(
-                    ", ".join(names.get(directory, directory) for directory in row.directories) or NOTHING
-                ),
+                Cell(", ".join(names.get(directory, directory) for directory in row.directories) or NOTHING),
             ),
         )
         for row in frame.jobs
     )
 
 
-def _at_least(cell: TableCell, row: JobLoad) -> TableCell:
+def _at_least(cell: Cell, row: JobLoad) -> Cell:
     """A rate, with a mark where it may be more: a node has the job in a sum."""
     return replace(cell, text=f"≥{cell.text}") if row.may_be_more and cell.value is not None else cell
 
 
-def _waits(row: JobLoad) -> TableCell:
+def _waits(row: JobLoad) -> Cell:
     """The part of the time, with a mark where it is only as good as the looks at its processes."""
     cell = part(row.waiting)
-    return TableCell(f"~{cell.text}", cell.value) if row.waiting_by == "state" else cell
+    return Cell(f"~{cell.text}", value=cell.value) if row.waiting_by == "state" else cell
 
 
 def notes(frame: Frame, chosen: Chosen = _ALL) -> list[str]:
@@ -229,6 +232,6 @@ def _silent(row: NodeRow) -> Iterator[str]:
         yield f"{', '.join(names)} of {row.node}: {why}"
 
 
-def _share(used: float | None, total: float | None) -> TableCell:
+def _share(used: float | None, total: float | None) -> Cell:
     known = used is not None and total is not None
-    return TableCell(f"{size(used).text} of {size(total).text}" if known else NOTHING, used)
+    return Cell(f"{size(used).text} of {size(total).text}" if known else NOTHING, value=used)

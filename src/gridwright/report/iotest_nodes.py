@@ -22,7 +22,7 @@ from gridwright.report.figures import (
 )
 from gridwright.report.marks import phase_of
 from gridwright.report.plot import COLOURS, Chart, axis_title, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.tables import Cell, Table, table_of
+from gridwright.report.table import Cell, Table, table_of
 from gridwright.runs.phase_record import NodePhaseRecord, PhaseFigures, PhaseRecord, RecordedNode
 from gridwright.runs.records import LibraryRecord
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridwright.report.figures import ABSENT, count, megabytes
-from gridwright.report.tables import Cell, Column, Table
+from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
 from gridwright.runs.phase_record import ActualLayout
 from gridwright.runs.records import LibraryRecord
@@ -18,10 +18,9 @@ def layouts_table(library: LibraryRecord) -> Table | None:
     layouts = library.layouts
     if layouts is None or not layouts.figures:
         return None
-    words = (Column("Operation", words=True), Column("Figure", words=True))
-    columns = (*words, *map(Column, TITLES), Column(VERDICT, words=True))
-    rows = tuple(tuple(map(Cell, layout_row(figure))) for figure in layouts.figures)
-    return Table(f"Layouts: {layouts_note(layouts)}", columns, rows, layouts.method)
+    columns = columns_of(("Operation", "Figure"), TITLES, VERDICT)
+    rows = map(layout_row, layouts.figures)
+    return rows_table(f"Layouts: {layouts_note(layouts)}", columns, rows, note=layouts.method)
 
 
 def layouts_note(layouts: LayoutComparison) -> str:

@@ -26,7 +26,7 @@ from gridwright.report.marks import phase_of
 from gridwright.report.plot import Chart
 from gridwright.report.repeats import repeats_table
 from gridwright.report.stream_sweep.page import sweep_page
-from gridwright.report.tables import Table
+from gridwright.report.table import Table
 from gridwright.report.timeline import Timeline, timelines
 from gridwright.report.verdict import Verdict, verdict_in_words
 from gridwright.report.workload.part import WorkloadPart, data_facts, workload_part

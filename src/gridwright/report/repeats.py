@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gridwright.report.figures import ABSENT, count, megabytes, plain, seconds
-from gridwright.report.tables import Cell, Column, Table
+from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.runs.repeats import RepeatedFigure
 
 TITLES = ("Counted", "Median", "Spread", "Lowest", "Highest", "Least change told")
@@ -27,9 +27,7 @@ def repeats_table(figures: Sequence[RepeatedFigure], of: str) -> Table | None:
     """A row for each figure; `of` heads the column of what has it. None where nothing was repeated."""
     if not figures:
         return None
-    columns = (Column(of, words=True), Column("Figure", words=True), *map(Column, TITLES))
-    rows = tuple(tuple(map(Cell, row)) for row in repeats_rows(figures))
-    return Table("Repeats", columns, rows, NOTE)
+    return rows_table("Repeats", columns_of((of, "Figure"), TITLES), repeats_rows(figures), note=NOTE)
 
 
 def repeats_rows(figures: Sequence[RepeatedFigure]) -> list[list[str]]:

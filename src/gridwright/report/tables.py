@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import replace
 
 from gridwright.report import figures
 from gridwright.report.figures import (
@@ -26,62 +25,13 @@ from gridwright.report.figures import (
     share,
     volume,
 )
-from gridwright.report.marks import MARKS, Mark, mark_of
+from gridwright.report.marks import MARKS, mark_of
+from gridwright.report.table import Cell, Table, columns_of, rows_table, table_of
 from gridwright.report.timeline import Timeline, extremes
 from gridwright.runs.phase_record import Latency, PhaseRecord
 from gridwright.runs.records import IotestRecord, LibraryRecord
 
-Row = TypeVar("Row")
-
-_NARROW = 6
-
 STATES = {"interrupted": "interrupted", "failed": "failed", "running": "not ended"}
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell; a mark is drawn as a sign beside its word."""
-
-    text: str
-    mark: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column; words stand left, figures right."""
-
-    title: str
-    words: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table. The first column heads its row."""
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-    folded: bool = False
-    """Shown as its caption, until it is opened."""
-
-    @property
-    def wide(self) -> bool:
-        """Whether it takes the width of the page; two narrow ones stand side by side."""
-        return len(self.columns) > _NARROW
-
-
-def table_of(
-    caption: str, rows: Sequence[Row], columns: dict[str, Callable[[Row], str | Cell]], words: str = ""
-) -> Table:
-    """A table by its columns; `words` names those that hold words."""
-    heads = tuple(Column(title, title in words.split("|")) for title in columns)
-    cells = tuple(tuple(_cell(value(row)) for value in columns.values()) for row in rows)
-    return Table(caption, heads, cells)
-
-
-def _cell(value: str | Cell) -> Cell:
-    return value if isinstance(value, Cell) else Cell(value)
 
 
 def _named(phase: PhaseRecord) -> str:
@@ -239,7 +189,7 @@ def steady(library: LibraryRecord) -> Table | None:
         "Operation|Became steady|Rate changed at",
     )
     rules = dict.fromkeys(state.rule for _, state in found)
-    return Table(table.caption, table.columns, table.rows, f"Rule: {'; '.join(rules)}")
+    return replace(table, note=f"Rule: {'; '.join(rules)}")
 
 
 def sweeps(library: LibraryRecord) -> Table | None:
@@ -304,15 +254,14 @@ def requested_and_used(iotest: IotestRecord | None) -> Table | None:
     if not rows:
         return None
     titles = ("Library", "Operation", "Setting", "Asked", "Used", "Why")
-    columns = tuple(Column(title, words=True) for title in titles)
     # Phases of one library differ in the same way: the reason stands once, then the rows repeat it no more.
     seen: set[str] = set()
     cells = []
     for row in rows:
         why = row[5] if row[5] not in seen else "as above"
         seen.add(row[5])
-        cells.append(tuple(Cell(text or ABSENT) for text in (*row[:5], why if row[5] else "")))
-    return Table("Asked and used, where they differ", columns, tuple(cells))
+        cells.append([text or ABSENT for text in (*row[:5], why if row[5] else "")])
+    return rows_table("Asked and used, where they differ", columns_of(titles), cells)
 
 
 def _differences(phase: PhaseRecord) -> list[tuple[str, str, str]]:

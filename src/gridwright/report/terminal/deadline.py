@@ -7,8 +7,8 @@ from rich.console import Console
 from gridwright.plan.deadline import DeadlinePlan, NightDesign
 from gridwright.report.designs.words import dollars
 from gridwright.report.figures import count, duration, plain
-from gridwright.report.terminal.frame import printed
-from gridwright.report.terminal.spelling import cell, lined_table, say
+from gridwright.report.table import columns_of, rows_table
+from gridwright.report.terminal.frame import lined, printed, say
 from gridwright.units import counted
 
 CAUSES = 2
@@ -45,13 +45,19 @@ def _outcome(plan: DeadlinePlan) -> str:
 def _print_nights(console: Console, plan: DeadlinePlan) -> None:
     console.print()
     say(console, "Designs in time by cost, then those too late (* no cheaper one ends as early)", "bold")
-    table = lined_table(console, ["#", "in time"], ["USD/h", "USD/night", "ends after", "steady rates alone"])
-    for rank, each in enumerate(plan.designs, start=1):
-        words = [f"{rank}{'*' if each.front else ''}", "yes" if each.meets else "no"]
-        words += [dollars(each.usd_per_hour), dollars(each.usd_per_night)]
-        words += [duration(each.finish_s), duration(each.least_s)]
-        table.add_row(*(cell(console, word) for word in words))
-    console.print(table)
+    columns = columns_of(["#", "in time"], ["USD/h", "USD/night", "ends after", "steady rates alone"])
+    rows = (
+        (
+            f"{rank}{'*' if each.front else ''}",
+            "yes" if each.meets else "no",
+            dollars(each.usd_per_hour),
+            dollars(each.usd_per_night),
+            duration(each.finish_s),
+            duration(each.least_s),
+        )
+        for rank, each in enumerate(plan.designs, start=1)
+    )
+    console.print(lined(console, rows_table("", columns, rows)))
     for rank, each in enumerate(plan.designs, start=1):
         say(console, f"{rank}. {each.title}")
 
@@ -59,10 +65,10 @@ def _print_nights(console: Console, plan: DeadlinePlan) -> None:
 def _print_path(console: Console, design: NightDesign) -> None:
     console.print()
     say(console, f"Critical path of {design.title}", "bold")
-    table = lined_table(console, ["job", "waits for"], ["begins", "ends"])
+    rows = []
     for each in design.path:
         causes = [f"{cause} {duration(seconds)}" for cause, seconds in list(each.waits.items())[:CAUSES]]
         name = each.test if each.count == 1 else f"{each.test} ({each.count} times)"
-        words = [name, ", ".join(causes), duration(each.start_s), duration(each.end_s)]
-        table.add_row(*(cell(console, word) for word in words))
-    console.print(table)
+        rows.append((name, ", ".join(causes), duration(each.start_s), duration(each.end_s)))
+    columns = columns_of(["job", "waits for"], ["begins", "ends"])
+    console.print(lined(console, rows_table("", columns, rows)))

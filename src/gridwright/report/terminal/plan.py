@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gridwright.model.purchase import purchases
-from gridwright.plan.design import Design, DesignExplanation, Fits, Plan
+from gridwright.plan.design import Design, DesignExplanation, Plan
 from gridwright.report.designs.layout_words import alike_layouts, layout_text
+from gridwright.report.designs.tables import explanation_table, readings_table
 from gridwright.report.designs.words import (
     answer_word,
     binding,
@@ -19,9 +20,9 @@ from gridwright.report.designs.words import (
     resilience_text,
 )
 from gridwright.report.figures import ABSENT, count, megabytes, plain
-from gridwright.report.terminal.frame import printed
+from gridwright.report.table import Column, columns_of, rows_table
+from gridwright.report.terminal.frame import lined, printed, say
 from gridwright.report.terminal.purchase import purchase_line
-from gridwright.report.terminal.spelling import cell, fits, lined_table, say
 from gridwright.units import counted
 
 DESIGNS_SHOWN = 10
@@ -32,12 +33,6 @@ MARGIN_NOTE = (
 )
 TYPES_NAMED = 5
 """Types without a price that are named; --json has all."""
-_FITS: dict[Fits, tuple[str, str]] = {
-    "yes": ("yes", "green"),
-    "no": ("no", "bold red"),
-    "open": ("open", ""),
-    "alternative": ("not needed", "dim"),
-}
 
 
 @printed
@@ -93,27 +88,29 @@ def _print_readings(console: Console, plan: Plan) -> None:
     if not plan.readings:
         return
     say(console, "Requirements, as they were read", "bold")
-    table = lined_table(console, ["what", "read as", "source"], [])
-    for reading in plan.readings:
-        table.add_row(*(cell(console, text) for text in (reading.what, reading.value, reading.source)))
-    console.print(table)
+    titles = {"What": "what", "Read as": "read as", "Where from": "source"}
+    table = readings_table(plan.readings)
+    console.print(lined(console, table.only({of: Column(title, words=True) for of, title in titles.items()})))
 
 
 def _print_designs(console: Console, designs: Sequence[Design]) -> None:
     console.print()
     say(console, "Designs, cheapest first (* on the Pareto front)", "bold")
-    right = ["USD/h", "USD/month", "MB/s per core", "resilience"]
-    table = lined_table(console, ["#", "nodes", "met"], right)
-    whole = lined_table(console, ["#", "nodes", "met"], right)
-    whole.add_column("binds")
-    for rank, design in enumerate(designs, start=1):
-        met = answer_word(design.prediction.answer)
-        words = (f"{rank}{'*' if design.front else ''}", nodes_text(design), met, *design_figures(design))
-        cells = [cell(console, text) for text in words]
-        table.add_row(*cells)
-        whole.add_row(*cells, cell(console, binding(design)))
-    is_whole = fits(console, whole)
-    console.print(whole if is_whole else table)
+    figures = ("USD/h", "USD/month", "MB/s per core", "resilience")
+    rows = (
+        (
+            f"{rank}{'*' if design.front else ''}",
+            nodes_text(design),
+            answer_word(design.prediction.answer),
+            *design_figures(design),
+            binding(design),
+        )
+        for rank, design in enumerate(designs, start=1)
+    )
+    table = rows_table("", columns_of(("#", "nodes", "met"), figures, "binds"), rows)
+    whole = lined(console, table)
+    is_whole = whole.fits(console, console.width)
+    console.print(whole if is_whole else lined(console, table.without("binds")))
     if any(design.prediction.answer == "within the margin" for design in designs):
         say(console, MARGIN_NOTE, "dim")
     for rank, design in enumerate(designs, start=1):
@@ -148,12 +145,12 @@ def _print_front(console: Console, designs: Sequence[Design], limit: int) -> Non
         "Pareto front: none is at least as cheap, as fast and as resilient, and better in one",
         "bold",
     )
-    table = lined_table(console, ["#", "nodes", "survives"], ["USD/h", "MB/s per core", "resilience"])
+    rows = []
     for rank, design in front:
         hourly, _, rate, resilience = design_figures(design)
-        words = (str(rank), nodes_text(design), design.survives, hourly, rate, resilience)
-        table.add_row(*(cell(console, text) for text in words))
-    console.print(table)
+        rows.append((str(rank), nodes_text(design), design.survives, hourly, rate, resilience))
+    columns = columns_of(["#", "nodes", "survives"], ["USD/h", "MB/s per core", "resilience"])
+    console.print(lined(console, rows_table("", columns, rows)))
     for rank, design in front:
         if rank > limit:
             say(console, f"{rank}. {design.title}", indent=2)
@@ -174,12 +171,9 @@ def _print_neighbours(console: Console, plan: Plan) -> None:
 def _print_explanation(console: Console, explanation: DesignExplanation) -> None:
     console.print()
     say(console, f"{explanation.instance} against each requirement", "bold")
-    table = lined_table(console, ["requirement", "provided", "required", "fits"], [])
-    for fit in explanation.fits:
-        word, style = _FITS[fit.fits]
-        words = [cell(console, text) for text in (fit.requirement, fit.provided, fit.required)]
-        table.add_row(*words, cell(console, word, style))
-    console.print(table)
+    table = explanation_table(explanation)
+    titles = {column.title: Column(column.title.lower(), words=True) for column in table.columns}
+    console.print(lined(console, table.only(titles)))
     say(console, explanation.verdict)
     if explanation.cheapest is not None:
         cost = f"{dollars(explanation.cheapest.usd_per_hour)} USD/h"

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.text import Text
 
 from gridwright.filesystems.resources import Operation
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
 from gridwright.model.purchase import purchases
 from gridwright.report.designs.layout_words import alike_layouts, layout_text, placed_texts
-from gridwright.report.designs.service_words import (
-    SERVICE_HEADINGS,
-    service_notes,
-    service_rows,
-    service_title,
-)
+from gridwright.report.designs.service_words import service_notes
+from gridwright.report.designs.tables import rates_table, service_table
 from gridwright.report.designs.words import (
-    RateRow,
-    answer_word,
     burst_text,
     cost_text,
     dollars,
     doubts,
     groups,
     margin_texts,
-    next_text,
     per_core,
-    rate_rows,
     size_text,
     streams_text,
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
-from gridwright.report.terminal.frame import printed
+from gridwright.report.table import Column, columns_of, rows_table
+from gridwright.report.terminal.frame import WIDE, lined, print_findings, printed, say, spelled
 from gridwright.report.terminal.purchase import print_purchases
-from gridwright.report.terminal.spelling import WIDE, cell, fits, lined_table, say, say_findings, spelled
+from gridwright.runs.records import finding_records
 
 _BAR = 32
 """Columns of a bar of the chart of limits."""
@@ -41,7 +33,18 @@ _SHORT_BAR = 20
 """And where there are few."""
 _AT_MOST = 4.0
 """A limit further above what is required than this many times is cut at the end of its bar."""
-_RATES = ("required", "per core", "per node", "in all", "met")
+_NAMES = {"Library": Column("library", words=True), "Operation": Column("op", words=True)}
+_RATES = {
+    "Required per core": Column("required"),
+    "Per core": Column("per core"),
+    "Per node": Column("per node"),
+    "In all": Column("in all"),
+    "Met": Column("met"),
+}
+_BOUNDS = {
+    "Bound by": Column("bound by", words=True),
+    "Next, above the rate": Column("next (above the rate)", words=True),
+}
 _ANSWERS: dict[Answer, str] = {"yes": "met", "within the margin": "within the margin", "no": "missed"}
 STYLES: dict[Answer | None, str] = {
     "yes": "bold green",
@@ -49,7 +52,6 @@ STYLES: dict[Answer | None, str] = {
     "no": "bold red",
     None: "",
 }
-_BOUNDS = ("bound by", "next (above the rate)")
 
 
 @printed
@@ -71,7 +73,7 @@ def prediction_text(console: Console, prediction: Prediction, explain: bool = Fa
         _print_layouts(console, prediction)
         _print_bill(console, prediction)
         print_purchases(console, purchases(prediction.costs))
-    say_findings(console, prediction.findings)
+    print_findings(console, finding_records(prediction.findings))
     _print_verdict(console, prediction)
 
 
@@ -89,18 +91,12 @@ def _print_verdict(console: Console, prediction: Prediction) -> None:
 
 def _print_rates(console: Console, prediction: Prediction) -> None:
     say(console, f"MB/s that last, each library alone, {streams_text(prediction)}", "bold")
-    whole = lined_table(console, ["library", "op"], [*_RATES])
-    figures = lined_table(console, ["library", "op"], [*_RATES])
-    bounds = lined_table(console, ["library", "op", *_BOUNDS], [])
-    for name in _BOUNDS:
-        whole.add_column(name)
-    for row in rate_rows(prediction):
-        names = [cell(console, row.name), cell(console, row.operation)]
-        whole.add_row(*names, *_figures(console, row), *_bounds(console, row.rates))
-        figures.add_row(*names, *_figures(console, row))
-        bounds.add_row(*names, *_bounds(console, row.rates))
-    for table in [whole] if fits(console, whole) else [figures, bounds]:
-        console.print(table)
+    table = rates_table(prediction)
+    whole, figures, bounds = (
+        lined(console, table.only(_NAMES | columns)) for columns in (_RATES | _BOUNDS, _RATES, _BOUNDS)
+    )
+    for shown in [whole] if whole.fits(console, console.width) else [figures, bounds]:
+        console.print(shown)
 
 
 def _print_margins(console: Console, prediction: Prediction) -> None:
@@ -115,20 +111,6 @@ def _rows(prediction: Prediction) -> list[tuple[LibraryPrediction, str, Rates]]:
         for library in prediction.libraries
         for operation, rates in library.rates.items()
     ]
-
-
-def _figures(console: Console, row: RateRow) -> list[Text]:
-    return [
-        cell(console, required(row.library.requires_bytes_per_s_per_core)),
-        cell(console, per_core(row.library, row.rates)),
-        cell(console, megabytes(row.rates.bytes_per_s_per_node)),
-        cell(console, megabytes(row.rates.bytes_per_s)),
-        cell(console, answer_word(row.answer), STYLES[row.answer].replace("bold green", "green")),
-    ]
-
-
-def _bounds(console: Console, rates: Rates) -> list[Text]:
-    return [cell(console, rates.bound_by.resource), cell(console, next_text(rates))]
 
 
 def _print_bursts(console: Console, prediction: Prediction) -> None:
@@ -149,12 +131,9 @@ def _print_bursts(console: Console, prediction: Prediction) -> None:
 
 def _print_services(console: Console, prediction: Prediction) -> None:
     for service in prediction.services:
-        say(console, service_title(service), "bold")
-        first, *others = SERVICE_HEADINGS
-        table = lined_table(console, [first], others)
-        for row in service_rows(service):
-            table.add_row(*(cell(console, text) for text in row))
-        console.print(table)
+        table = service_table(service)
+        say(console, table.caption, "bold")
+        console.print(lined(console, table))
         for note in service_notes(service):
             say(console, note, indent=2)
 
@@ -251,14 +230,11 @@ def _print_bill(console: Console, prediction: Prediction) -> None:
     if not prediction.costs:
         return
     say(console, "The bill", "bold")
-    table = lined_table(console, ["what"], ["USD per hour", "of all"])
+    rows = []
     total = prediction.usd_per_hour
     for cost in prediction.costs:
         usd = cost.usd_per_hour
         part = f"{usd / total:.0%}" if usd is not None and total else ABSENT
-        table.add_row(
-            cell(console, cost.what),
-            cell(console, "no price known" if usd is None else dollars(usd)),
-            cell(console, part),
-        )
-    console.print(table)
+        rows.append((cost.what, "no price known" if usd is None else dollars(usd), part))
+    columns = columns_of(["what"], ["USD per hour", "of all"])
+    console.print(lined(console, rows_table("", columns, rows)))

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gridwright.model.purchase import Purchase
-from gridwright.report.designs.words import PURCHASE_WORDS, dollars
+from gridwright.report.designs.tables import purchases_table
+from gridwright.report.designs.words import dollars
 from gridwright.report.figures import listed
-from gridwright.report.terminal.spelling import cell, lined_table, say
+from gridwright.report.table import Column
+from gridwright.report.terminal.frame import lined, say
 
 
 def print_purchases(console: Console, purchases: Sequence[Purchase]) -> None:
@@ -17,11 +19,14 @@ def print_purchases(console: Console, purchases: Sequence[Purchase]) -> None:
     if not purchases:
         return
     say(console, "The same grid bought otherwise", "bold")
-    table = lined_table(console, ["what"], ["USD per hour", "of on demand"])
-    for purchase in purchases:
-        words = (PURCHASE_WORDS[purchase.option], dollars(purchase.usd_per_hour), f"{purchase.part:.0%}")
-        table.add_row(*(cell(console, text) for text in words))
-    console.print(table)
+    table = purchases_table(purchases).only(
+        {
+            "What": Column("what", words=True),
+            "Per hour": Column("USD per hour"),
+            "Of on demand": Column("of on demand"),
+        }
+    )
+    console.print(lined(console, table))
     left = sorted({name for each in purchases if each.option != "spot" for name in each.at_list_price})
     if left:
         say(console, f"Counted as on demand, as no factor is known: {listed(left)}", "dim")

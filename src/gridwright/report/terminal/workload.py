@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from gridwright.report.figures import ABSENT, count, duration, megabytes, plain, seconds
+from gridwright.report.figures import ABSENT, count, duration, plain, seconds
 from gridwright.report.repeats import NOTE, TITLES, repeats_rows
-from gridwright.report.terminal.frame import framed_table, print_findings, printed
-from gridwright.report.workload.nodes import percent
+from gridwright.report.table import Cell, Column, Table, columns_of, rows_table
+from gridwright.report.terminal.frame import framed, print_findings, printed
+from gridwright.report.workload.nodes import side_by_side
 from gridwright.report.workload.tables import (
+    bound_name,
     gigabytes,
     minutes,
     ratio,
     ratio_range,
     ratio_width,
+    tests,
 )
-from gridwright.runs.workload_record import TestSummary, WorkloadRecord, WorkloadSummary
+from gridwright.runs.workload_record import WorkloadRecord, WorkloadSummary
 from gridwright.units import format_bytes
 
 _FAILED_SHOWN = 5
+_TESTS = {
+    "Test": Column("test", words=True, wrap="fold"),
+    "Class": Column("class", words=True),
+    "Bound by": Column("bound by", words=True),
+    "Launches": Column("launches"),
+    "Failed": Column("failed"),
+    "Real s": Column("real s"),
+    "User s": Column("user s"),
+    "System s": Column("sys s"),
+    "Memory MB": Column("memory MB"),
+    "Ratio mean": Column("CPU/real"),
+}
+_NODES = {
+    "Node": Column("node", words=True, wrap="fold"),
+    "Bound by": Column("bound by", words=True),
+    "Launches": Column("launches"),
+    "Failed": Column("failed"),
+    "Lost under": Column("lost"),
+    "Real min": Column("real min"),
+    "User CPU min": Column("user min"),
+    "System CPU min": Column("sys min"),
+    "CPU": Column("CPU"),
+    "Ratio mean": Column("ratio mean"),
+    "Ratio of the sums": Column("of sums"),
+}
 _IN_ALL = (
     "launches", "failed", "real min", "user min", "sys min", "memory GB",
     "ratio mean", "stdev", "range", "width", "of sums",
@@ -30,14 +56,16 @@ _IN_ALL = (
 @printed
 def workload_text(console: Console, record: WorkloadRecord) -> None:
     """Print a table of all tests, the workload in all, failed launches, the diagnosis, the findings."""
-    if record.tests:
-        console.print(_tests(record))
+    if (table := tests(record.tests, bound_name)) is not None:
+        title = "Tests (means over launches that ran to their end; MB = 10^6 bytes)"
+        console.print(framed(table.only(_TESTS, title)))
     if len(record.nodes) > 1:
-        console.print(_nodes(record))
-    console.print(_in_all(record.summary))
+        nodes = side_by_side(record.nodes, bound_name)
+        console.print(framed(nodes.only(_NODES, nodes.caption)))
+    console.print(framed(_in_all(record.summary)))
     console.print(_extent(record), markup=False)
     if record.repeats:
-        console.print(_repeats(record))
+        console.print(framed(_repeats(record)))
         console.print(NOTE, style="dim")
     _print_failed(console, record)
     _print_refused(console, record)
@@ -46,65 +74,10 @@ def workload_text(console: Console, record: WorkloadRecord) -> None:
     print_findings(console, record.findings)
 
 
-def _tests(record: WorkloadRecord) -> Table:
-    table = framed_table(
-        "Tests (means over launches that ran to their end; MB = 10^6 bytes)",
-        ["test", "class", "bound by"],
-        ["launches", "failed", "real s", "user s", "sys s", "memory MB", "CPU/real"],
-    )
-    for test in record.tests:
-        table.add_row(*_test_row(test))
-    return table
-
-
-def _test_row(test: TestSummary) -> list[str | Text]:
-    return [
-        # A name from outside may look like markup.
-        Text(test.test, overflow="fold"),
-        test.class_,
-        test.bound_by or ABSENT,
-        count(test.launches),
-        Text(count(test.failed), "bold red") if test.failed else "0",
-        plain(test.real_s_mean),
-        plain(test.user_s_mean),
-        plain(test.system_s_mean),
-        megabytes(test.peak_memory_bytes_mean),
-        ratio(test.ratio_mean),
-    ]
-
-
-def _nodes(record: WorkloadRecord) -> Table:
-    table = framed_table(
-        "Nodes side by side",
-        ["node", "bound by"],
-        ["launches", "failed", "lost", "real min", "user min", "sys min", "CPU", "ratio mean", "of sums"],
-    )
-    for node in record.nodes:
-        table.add_row(
-            Text(node.node, overflow="fold"),
-            node.bound_by or ABSENT,
-            count(node.launches),
-            Text(count(node.failed), "bold red") if node.failed else "0",
-            Text(count(node.lost), "bold red") if node.lost else "0",
-            minutes(node.real_s),
-            minutes(node.user_s),
-            minutes(node.system_s),
-            percent(node.cpu_percent_mean),
-            ratio(node.ratio_mean),
-            ratio(node.ratio_of_sums),
-        )
-    return table
-
-
 def _in_all(summary: WorkloadSummary) -> Table:
-    table = framed_table(
-        "In all (CPU/real: of single launches, and of the sums)",
-        [],
-        _IN_ALL,
-    )
-    table.add_row(
+    figures = (
         count(summary.launches),
-        Text(count(summary.failed), "bold red") if summary.failed else "0",
+        Cell(count(summary.failed), "failed" if summary.failed else None),
         minutes(summary.real_s),
         minutes(summary.user_s),
         minutes(summary.system_s),
@@ -115,14 +88,14 @@ def _in_all(summary: WorkloadSummary) -> Table:
         ratio_width(summary),
         ratio(summary.ratio_of_sums),
     )
-    return table
+    title = "In all (CPU/real: of single launches, and of the sums)"
+    return rows_table(title, columns_of((), _IN_ALL), [figures])
 
 
 def _repeats(record: WorkloadRecord) -> Table:
-    table = framed_table("Repeats", ["test", "figure"], [title.lower() for title in TITLES])
-    for first, *rest in repeats_rows(record.repeats):
-        table.add_row(Text(first, overflow="fold"), *rest)
-    return table
+    test = Column("test", words=True, wrap="fold")
+    columns = columns_of((test, "figure"), [title.lower() for title in TITLES])
+    return rows_table("Repeats", columns, repeats_rows(record.repeats))
 
 
 def _extent(record: WorkloadRecord) -> str:

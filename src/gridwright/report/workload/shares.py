@@ -8,7 +8,7 @@ from typing import Any
 
 from gridwright.report.figures import ABSENT, finite, seconds, share
 from gridwright.report.plot import Chart, axis_title, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.tables import Table, table_of
+from gridwright.report.table import Table, table_of
 from gridwright.runs.launch_record import Bound, LaunchRecord
 
 IN_ALL = "all tests"
