@@ -16,7 +16,7 @@ from gridwright.monitor.served_rows import (
     waiting_words,
 )
 from gridwright.monitor.table_cells import figure, last_words, megabytes, part
-from gridwright.report.table import Cell, Table, TableRow, columns_of
+from gridwright.report.table import Cell, Table, TableRow, columns_of, keyed_row
 
 OSTS, MDTS, SERVED_JOBS = "OSTs", "MDTs", "Jobs, as servers count"
 _OST_FIGURES = (
@@ -76,54 +76,48 @@ def recovery_lines(frame: Frame, chosen: Chosen | None = None) -> Iterator[str]:
 
 
 def _ost(row: ServedOst) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.server} {row.target}",
-        (
-            Cell(row.target),
-            Cell(row.state or "-", style=_STYLES.get(row.state[:1], "")),
-            Cell(row.server or "(clients)"),
-            figure(row.exports, 0),
-            figure(row.connects_per_s),
-            megabytes(row.read_bytes_per_s),
-            megabytes(row.written_bytes_per_s),
-            figure(row.bulk_per_s),
-            figure(row.locks, 0),
-            figure(row.grants_per_s),
-            figure(row.cancels_per_s),
-            part(row.cpu),
-            part(row.memory),
-            part(row.space),
-            Cell(row.stale, style="red"),
-        ),
+        row.target,
+        Cell(row.state or "-", style=_STYLES.get(row.state[:1], "")),
+        row.server or "(clients)",
+        figure(row.exports, 0),
+        figure(row.connects_per_s),
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.bulk_per_s),
+        figure(row.locks, 0),
+        figure(row.grants_per_s),
+        figure(row.cancels_per_s),
+        part(row.cpu),
+        part(row.memory),
+        part(row.space),
+        Cell(row.stale, style="red"),
     )
 
 
 def _mdt(row: ServedMdt) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.server} {row.target}",
-        (
-            Cell(row.target),
-            Cell(row.server),
-            *(figure(row.operations[name]) for name in MDT_OPERATIONS),
-            part(row.cpu),
-            part(row.memory),
-            part(row.space),
-            Cell(row.stale, style="red"),
-        ),
+        row.target,
+        row.server,
+        *(figure(row.operations[name]) for name in MDT_OPERATIONS),
+        part(row.cpu),
+        part(row.memory),
+        part(row.space),
+        Cell(row.stale, style="red"),
     )
 
 
 def _job(row: ServedJob) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.component} {row.filesystem} {row.job}",
-        (
-            Cell(row.job),
-            Cell(row.filesystem),
-            Cell(f"{row.component.upper()}s"),
-            megabytes(row.read_bytes_per_s),
-            megabytes(row.written_bytes_per_s),
-            figure(row.reads_per_s),
-            figure(row.writes_per_s),
-            figure(row.operations_per_s),
-        ),
+        row.job,
+        row.filesystem,
+        f"{row.component.upper()}s",
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.reads_per_s),
+        figure(row.writes_per_s),
+        figure(row.operations_per_s),
     )

@@ -18,7 +18,7 @@ from gridwright.monitor.table_cells import (
     part,
     size,
 )
-from gridwright.report.table import Cell, Table, TableRow, columns_of
+from gridwright.report.table import Cell, Table, TableRow, columns_of, keyed_row
 from gridwright.spec.hosts import fold_hosts
 
 _WORDS = {
@@ -67,17 +67,15 @@ _JOB_FIGURES = ("CPUs", "waits", "memory", "read MB/s", "write MB/s", "processes
 
 def _libraries(frame: Frame) -> tuple[TableRow, ...]:
     return tuple(
-        TableRow(
+        keyed_row(
             row.filesystem,
-            (
-                Cell(", ".join(row.libraries)),
-                Cell(row.filesystem),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-                megabytes(row.per_core),
-                megabytes(row.required_per_core),
-                Cell(binding(row), style=_STYLES.get(row.standing, "")),
-            ),
+            ", ".join(row.libraries),
+            row.filesystem,
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            megabytes(row.per_core),
+            megabytes(row.required_per_core),
+            Cell(binding(row), style=_STYLES.get(row.standing, "")),
         )
         for row in frame.libraries
     )
@@ -92,38 +90,34 @@ def binding(row: LibraryRow) -> str:
 
 def _node(row: NodeRow) -> TableRow:
     if row.absent:
-        nothing = [Cell("")] * (len(_NODE_FIGURES) - 1)
-        return TableRow(row.node, (Cell(row.node), Cell("away", style="red"), *nothing))
+        nothing = [""] * (len(_NODE_FIGURES) - 1)
+        return keyed_row(row.node, row.node, Cell("away", style="red"), *nothing)
     pressure = (row.cpu_pressure, row.io_pressure, row.memory_pressure)
     cpus = (row.busy_cores, row.user, row.system, row.iowait, row.steal)
-    return TableRow(
+    return keyed_row(
         row.node,
-        (
-            Cell(row.node),
-            figure(row.cores, 0),
-            *map(figure, cpus),
-            _share(row.memory_used_bytes, row.memory_bytes),
-            Cell("/".join(part(each).text for each in pressure), value=row.io_pressure),
-            megabytes(row.received_bytes_per_s),
-            megabytes(row.sent_bytes_per_s),
-            part(row.network_part),
-        ),
+        row.node,
+        figure(row.cores, 0),
+        *map(figure, cpus),
+        _share(row.memory_used_bytes, row.memory_bytes),
+        Cell("/".join(part(each).text for each in pressure), value=row.io_pressure),
+        megabytes(row.received_bytes_per_s),
+        megabytes(row.sent_bytes_per_s),
+        part(row.network_part),
     )
 
 
 def _disk(row: DiskRow) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.node} {row.device}",
-        (
-            Cell(row.device),
-            Cell(row.node),
-            megabytes(row.read_bytes_per_s),
-            megabytes(row.written_bytes_per_s),
-            figure(row.reads_per_s, 0),
-            figure(row.writes_per_s, 0),
-            part(row.utilisation),
-            figure(row.in_flight),
-        ),
+        row.device,
+        row.node,
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.reads_per_s, 0),
+        figure(row.writes_per_s, 0),
+        part(row.utilisation),
+        figure(row.in_flight),
     )
 
 
@@ -134,18 +128,16 @@ def _works(row: DiskRow) -> bool:
 
 def _mounts(frame: Frame) -> tuple[TableRow, ...]:
     return tuple(
-        TableRow(
+        keyed_row(
             f"{row.node} {row.mount_point}",
-            (
-                Cell(row.mount_point),
-                Cell(row.node),
-                Cell(row.silent, style="red") if row.silent else Cell(row.kernel_type),
-                size(row.size_bytes),
-                part(row.used_part),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-                figure(row.targets or None, 0),
-            ),
+            row.mount_point,
+            row.node,
+            Cell(row.silent, style="red") if row.silent else Cell(row.kernel_type),
+            size(row.size_bytes),
+            part(row.used_part),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            figure(row.targets or None, 0),
         )
         for row in frame.mounts
     )
@@ -153,16 +145,14 @@ def _mounts(frame: Frame) -> tuple[TableRow, ...]:
 
 def _targets(frame: Frame) -> tuple[TableRow, ...]:
     return tuple(
-        TableRow(
+        keyed_row(
             row.target,
-            (
-                Cell(row.target),
-                figure(row.clients, 0),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-                figure(row.reads_per_s),
-                figure(row.writes_per_s),
-            ),
+            row.target,
+            figure(row.clients, 0),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            figure(row.reads_per_s),
+            figure(row.writes_per_s),
         )
         for row in frame.targets
     )
@@ -171,19 +161,17 @@ def _targets(frame: Frame) -> tuple[TableRow, ...]:
 def _jobs(frame: Frame) -> tuple[TableRow, ...]:
     names = frame.library_names
     return tuple(
-        TableRow(
+        keyed_row(
             row.job,
-            (
-                Cell(row.job),
-                Cell(fold_hosts(row.nodes)),
-                figure(row.cpus),
-                _waits(row),
-                size(row.memory_bytes),
-                _at_least(megabytes(row.read_bytes_per_s), row),
-                _at_least(megabytes(row.written_bytes_per_s), row),
-                figure(row.processes, 0),
-                Cell(", ".join(names.get(directory, directory) for directory in row.directories) or NOTHING),
-            ),
+            row.job,
+            fold_hosts(row.nodes),
+            figure(row.cpus),
+            _waits(row),
+            size(row.memory_bytes),
+            _at_least(megabytes(row.read_bytes_per_s), row),
+            _at_least(megabytes(row.written_bytes_per_s), row),
+            figure(row.processes, 0),
+            ", ".join(names.get(directory, directory) for directory in row.directories) or NOTHING,
         )
         for row in frame.jobs
     )

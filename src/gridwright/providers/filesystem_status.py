@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gridwright.bounded import Hangs, look_at_all
@@ -103,5 +103,4 @@ def status_lines(filesystems: Sequence[FileSystemStanding]) -> Iterator[str]:
         if each.lacking is not None:
             yield f"file system {each.name}: {each.lacking}"
         for finding in each.health.findings if each.health else ():
-            yield f"{finding.level} {finding.name}: file system {each.name}: {finding.text}"
-            yield f"  {finding.remedy}"
+            yield str(replace(finding, text=f"file system {each.name}: {finding.text}"))

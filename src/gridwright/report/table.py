@@ -100,8 +100,13 @@ def rows_table(
     for section in sections:
         if rows:
             rows[-1] = replace(rows[-1], ends_section=True)
-        rows += [TableRow("", tuple(map(_cell, row))) for row in section]
+        rows += [keyed_row("", *row) for row in section]
     return Table(caption, columns, tuple(rows), note)
+
+
+def keyed_row(key: str, *cells: str | Cell) -> TableRow:
+    """A row of cells; words alone need be no cell."""
+    return TableRow(key, tuple(each if isinstance(each, Cell) else Cell(each) for each in cells))
 
 
 def table_of(
@@ -110,7 +115,3 @@ def table_of(
     """A table by its columns; `words` names those that hold words."""
     heads = tuple(Column(title, title in words.split("|")) for title in columns)
     return rows_table(caption, heads, ([value(row) for value in columns.values()] for row in rows))
-
-
-def _cell(value: str | Cell) -> Cell:
-    return value if isinstance(value, Cell) else Cell(value)

@@ -50,7 +50,7 @@ from gridwright.monitor.served_views import SERVED_JOBS
 from gridwright.monitor.table_cells import figure as cell_of
 from gridwright.monitor.table_cells import megabytes
 from gridwright.monitor.views import binding, notes, views
-from gridwright.report.table import Cell, Table, TableRow, columns_of
+from gridwright.report.table import Table, columns_of, keyed_row
 from gridwright.spec.hosts import fold_hosts
 
 DAY_S = 86_400.0
@@ -341,15 +341,13 @@ def library_now(row: LibraryRow) -> dict[str, Any]:
 def _users(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> Table:
     """Users with what their jobs do, as far as the viewer may know them."""
     rows = tuple(
-        TableRow(
+        keyed_row(
             load.user,
-            (
-                Cell(load.user),
-                cell_of(float(load.jobs), 0),
-                cell_of(load.cpus),
-                megabytes(load.read_bytes_per_s),
-                megabytes(load.written_bytes_per_s),
-            ),
+            load.user,
+            cell_of(float(load.jobs), 0),
+            cell_of(load.cpus),
+            megabytes(load.read_bytes_per_s),
+            megabytes(load.written_bytes_per_s),
         )
         for load in users_seen_by(viewer, frame.users, frame.jobs, facts)
     )
@@ -359,27 +357,23 @@ def _users(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> Table
 def _beside_jobs(frame: Frame, viewer: Viewer) -> list[Table]:
     """What of nodes no job accounts for, and the processes of it that the viewer may know."""
     nodes = tuple(
-        TableRow(
+        keyed_row(
             row.node,
-            (
-                Cell(row.node),
-                cell_of(row.cpus),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-            ),
+            row.node,
+            cell_of(row.cpus),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
         )
         for row in frame.others
     )
     processes = tuple(
-        TableRow(
+        keyed_row(
             f"{row.node} {process.user} {process.process}",
-            (
-                Cell(process.process),
-                Cell(row.node),
-                Cell(process.user),
-                cell_of(process.cpus),
-                megabytes(process.moved_bytes_per_s),
-            ),
+            process.process,
+            row.node,
+            process.user,
+            cell_of(process.cpus),
+            megabytes(process.moved_bytes_per_s),
         )
         for row in frame.others
         for process in row.processes
