@@ -9,14 +9,9 @@ from gridwright.model.prediction import Answer, Prediction, ServicePrediction, T
 from gridwright.model.purchase import Purchase
 from gridwright.plan.design import Design, DesignExplanation, Fits, Neighbour, RequirementReading
 from gridwright.report.designs.charts import MARK_OF
-from gridwright.report.designs.service_words import (
-    SERVICE_HEADINGS,
-    service_notes,
-    service_rows,
-    service_title,
-)
 from gridwright.report.designs.words import (
     PURCHASE_WORDS,
+    SERVICE_HEADINGS,
     answer_word,
     binding,
     burst_text,
@@ -29,6 +24,9 @@ from gridwright.report.designs.words import (
     per_core,
     rate_rows,
     resilience_text,
+    service_notes,
+    service_rows,
+    service_title,
 )
 from gridwright.report.figures import ABSENT, count, megabytes, required, share
 from gridwright.report.table import Cell, Table, columns_of, rows_table, table_of

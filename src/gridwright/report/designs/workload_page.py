@@ -8,13 +8,11 @@ from typing import Any, cast
 
 from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
-from gridwright.report.contents import ContentsEntry, contents_of
-from gridwright.report.document import rendered
+from gridwright.report.document import ContentsEntry, contents_of, rendered
 from gridwright.report.figures import ABSENT, MB, count, duration, megabytes, plain, share
-from gridwright.report.panels import Panel, PanelLine, panels_figure
 from gridwright.report.plot import Chart, safe
 from gridwright.report.table import Table, table_of
-from gridwright.report.workload.charts import launches_chart
+from gridwright.report.workload.charts import Panel, PanelLine, launches_chart, panels_figure
 from gridwright.report.workload.series import Span
 from gridwright.report.workload.shares import shares_chart, shares_table, time_shares
 from gridwright.report.workload.tables import bound_words, minutes, predicted_tests, ratio

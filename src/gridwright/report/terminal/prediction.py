@@ -1,30 +1,33 @@
-"""A prediction on the terminal: the rate of each library, what limits it, and the costs."""
+"""A prediction on the terminal: the rate of each library, what limits it, the costs, and how else to buy."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from gridwright.filesystems.resources import Operation
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
-from gridwright.model.purchase import purchases
-from gridwright.report.designs.layout_words import alike_layouts, layout_text, placed_texts
-from gridwright.report.designs.service_words import service_notes
-from gridwright.report.designs.tables import rates_table, service_table
+from gridwright.model.purchase import Purchase, purchases
+from gridwright.report.designs.tables import purchases_table, rates_table, service_table
 from gridwright.report.designs.words import (
+    alike_layouts,
     burst_text,
     cost_text,
     dollars,
     doubts,
     groups,
+    layout_text,
     margin_texts,
     per_core,
+    placed_texts,
+    service_notes,
     size_text,
     streams_text,
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
 from gridwright.report.table import Column, columns_of, rows_table
 from gridwright.report.terminal.frame import WIDE, lined, print_findings, printed, say, spelled
-from gridwright.report.terminal.purchase import print_purchases
 from gridwright.runs.records import finding_records
 
 _BAR = 32
@@ -238,3 +241,32 @@ def _print_bill(console: Console, prediction: Prediction) -> None:
         rows.append((cost.what, "no price known" if usd is None else dollars(usd), part))
     columns = columns_of(["what"], ["USD per hour", "of all"])
     console.print(lined(console, rows_table("", columns, rows)))
+
+
+def print_purchases(console: Console, purchases: Sequence[Purchase]) -> None:
+    """Print what the grid costs with each way to buy, and what that rests on."""
+    if not purchases:
+        return
+    say(console, "The same grid bought otherwise", "bold")
+    table = purchases_table(purchases).only(
+        {
+            "What": Column("what", words=True),
+            "Per hour": Column("USD per hour"),
+            "Of on demand": Column("of on demand"),
+        }
+    )
+    console.print(lined(console, table))
+    left = sorted({name for each in purchases if each.option != "spot" for name in each.at_list_price})
+    if left:
+        say(console, f"Counted as on demand, as no factor is known: {listed(left)}", "dim")
+    for purchase in purchases:
+        if purchase.interrupted:
+            say(
+                console, f"Spot instances taken away within a month: {listed([*purchase.interrupted])}", "dim"
+            )
+    say(console, f"Factors: {listed(sorted({each.source for each in purchases}))}", "dim")
+
+
+def purchase_line(purchases: Sequence[Purchase]) -> str:
+    """The same in one line for a design; empty where nothing is known."""
+    return ", ".join(f"{purchase.option} {dollars(purchase.usd_per_hour)}" for purchase in purchases)

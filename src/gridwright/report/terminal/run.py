@@ -13,12 +13,18 @@ from rich.console import Console
 from gridwright.errors import GRAVEST_FIRST
 from gridwright.report.figures import ABSENT, against, age, count, megabytes, plain, seconds_since
 from gridwright.report.iotest_nodes import node_phases, slowest
-from gridwright.report.layouts import TITLES as TITLES_OF_LAYOUTS
-from gridwright.report.layouts import layout_row, layouts_note
 from gridwright.report.marks import Mark, mark_of, mark_of_repeats
-from gridwright.report.repeats import NOTE, TITLES, percent, repeats_rows
 from gridwright.report.run_summary import KINDS, summarize
 from gridwright.report.table import Cell, Column, Table, columns_of, rows_table
+from gridwright.report.tables import (
+    LAYOUT_TITLES,
+    REPEAT_NOTE,
+    REPEAT_TITLES,
+    layout_row,
+    layouts_note,
+    percent,
+    repeats_rows,
+)
 from gridwright.report.terminal.frame import framed, print_findings, printed
 from gridwright.report.terminal.stream_sweep import sweep_text
 from gridwright.report.terminal.workload import workload_text
@@ -87,7 +93,7 @@ def iotest_text(console: Console, record: IotestRecord) -> None:
         console.print(framed(_phases(record)))
     if any(library.repeats for library in record.libraries):
         console.print(framed(_repeats(record)))
-        console.print(NOTE, style="dim")
+        console.print(REPEAT_NOTE, style="dim")
     compared = [each for each in record.libraries if each.layouts is not None and each.layouts.figures]
     for library in compared:
         _print_layouts(console, library)
@@ -142,7 +148,7 @@ def _named(phase: PhaseRecord) -> str:
 
 
 def _repeats(record: IotestRecord) -> Table:
-    columns = columns_of(("library", "op", "figure"), [*(title.lower() for title in TITLES), "met"])
+    columns = columns_of(("library", "op", "figure"), [*(title.lower() for title in REPEAT_TITLES), "met"])
     rows = (
         [library.library, *row, _met_by_repeats(library, figure)]
         for library in record.libraries
@@ -156,7 +162,7 @@ def _print_layouts(console: Console, library: LibraryRecord) -> None:
     layouts = library.layouts
     if layouts is None:
         return
-    columns = columns_of(("op", "figure"), [title.lower() for title in TITLES_OF_LAYOUTS])
+    columns = columns_of(("op", "figure"), [title.lower() for title in LAYOUT_TITLES])
     rows = (layout_row(figure)[:-1] for figure in layouts.figures)
     console.print(framed(rows_table(f"{library.library}: two layouts of files", columns, rows)))
     console.print(f"Layouts: {layouts_note(layouts)}.", markup=False)

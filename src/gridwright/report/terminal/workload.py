@@ -1,12 +1,17 @@
-"""The mixed workload on the terminal: per test, in all, and what held the cores back."""
+"""The mixed workload on the terminal: per test, in all, and what held the cores back.
+
+A replay beside the jobs that it replays, too.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from gridwright.report.figures import ABSENT, count, duration, plain, seconds
-from gridwright.report.repeats import NOTE, TITLES, repeats_rows
 from gridwright.report.table import Cell, Column, Table, columns_of, rows_table
+from gridwright.report.tables import REPEAT_NOTE, REPEAT_TITLES, repeats_rows
 from gridwright.report.terminal.frame import framed, print_findings, printed
 from gridwright.report.workload.nodes import side_by_side
 from gridwright.report.workload.tables import (
@@ -18,6 +23,7 @@ from gridwright.report.workload.tables import (
     ratio_width,
     tests,
 )
+from gridwright.runs.replayed import ReplayedJob
 from gridwright.runs.workload_record import WorkloadRecord, WorkloadSummary
 from gridwright.units import format_bytes
 
@@ -66,7 +72,7 @@ def workload_text(console: Console, record: WorkloadRecord) -> None:
     console.print(_extent(record), markup=False)
     if record.repeats:
         console.print(framed(_repeats(record)))
-        console.print(NOTE, style="dim")
+        console.print(REPEAT_NOTE, style="dim")
     _print_failed(console, record)
     _print_refused(console, record)
     if record.summary.diagnosis:
@@ -94,7 +100,7 @@ def _in_all(summary: WorkloadSummary) -> Table:
 
 def _repeats(record: WorkloadRecord) -> Table:
     test = Column("test", words=True, wrap="fold")
-    columns = columns_of((test, "figure"), [title.lower() for title in TITLES])
+    columns = columns_of((test, "figure"), [title.lower() for title in REPEAT_TITLES])
     return rows_table("Repeats", columns, repeats_rows(record.repeats))
 
 
@@ -133,3 +139,25 @@ def _print_failed(console: Console, record: WorkloadRecord) -> None:
 def _print_refused(console: Console, record: WorkloadRecord) -> None:
     for each in record.refused:
         console.print(f"refused: {each.log}: {each.reason}\n  {each.remedy}", style="red", markup=False)
+
+
+@printed
+def replay_text(console: Console, jobs: Sequence[ReplayedJob]) -> None:
+    """Print a row for each job: how long it took, and how long its replay."""
+    columns = columns_of(
+        [Column("job", words=True, wrap="fold")],
+        ["launches", "job real s", "replay real s", "replay CPU s", "replay / job"],
+    )
+    rows = (
+        (
+            job.test,
+            count(job.launches),
+            plain(job.job_real_s),
+            plain(job.real_s),
+            plain(job.cpu_s),
+            ratio(job.ratio),
+        )
+        for job in jobs
+    )
+    title = "Replay (medians over launches that ran to their end)"
+    console.print(framed(rows_table(title, columns, rows)))
