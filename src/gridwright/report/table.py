@@ -68,16 +68,20 @@ class Table:
         """Whether it takes the width of the page; two narrow ones stand side by side."""
         return len(self.columns) > _NARROW
 
-    def only(self, titles: Mapping[str, Column], caption: str = "") -> Table:
-        """The columns with these titles, in this order, each as the column that it maps to."""
+    def only(self, titles: Mapping[str, str | Column], caption: str = "") -> Table:
+        """The columns with these titles, in this order, each by another title or as another column."""
         places = {column.title: place for place, column in enumerate(self.columns)}
         chosen = [places[title] for title in titles]
+        columns = (
+            shown if isinstance(shown, Column) else replace(self.columns[place], title=shown)
+            for place, shown in zip(chosen, titles.values(), strict=True)
+        )
         rows = (replace(row, cells=tuple(row.cells[place] for place in chosen)) for row in self.rows)
-        return Table(caption, tuple(titles.values()), tuple(rows))
+        return Table(caption, tuple(columns), tuple(rows))
 
     def without(self, *titles: str) -> Table:
         """The same without the columns with these titles."""
-        kept = {column.title: column for column in self.columns if column.title not in titles}
+        kept = {column.title: column.title for column in self.columns if column.title not in titles}
         return replace(self.only(kept, self.caption), note=self.note, folded=self.folded)
 
 

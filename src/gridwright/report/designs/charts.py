@@ -28,7 +28,7 @@ from gridwright.report.designs.words import (
 from gridwright.report.figures import MB, against, listed, megabytes, part_of, plain
 from gridwright.report.figures import required as required_text
 from gridwright.report.marks import Mark
-from gridwright.report.plot import Chart, axis_title, figure_of, layout_of, plain_axis, rate_axis, safe
+from gridwright.report.plot import Chart, axis_title, bars_axis, figure_of, layout_of, rate_axis, safe
 from gridwright.report.verdict import LibraryVerdict, Score
 from gridwright.runs.verdict import VerdictKind
 
@@ -189,15 +189,7 @@ def _costs_chart(bills: Sequence[tuple[str, str, Prediction]], title: str) -> Ch
             "tickangle": 0,
             **rate_axis(),
         },
-        yaxis={
-            "autorange": "reversed",
-            "automargin": True,
-            "showgrid": False,
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": places,
-            **plain_axis(),
-        },
+        yaxis=bars_axis(places),
         annotations=[_total(row, usd) for row, usd in enumerate(totals)],
         margin={"l": 16, "r": 64, "t": 8, "b": 16},
         barmode="stack",

@@ -13,13 +13,13 @@ from gridwright.report.papers.words import by_reason, reach_text
 from gridwright.report.table import Column
 from gridwright.report.terminal.frame import framed, printed
 
-_FIGURES = {
+_FIGURES: dict[str, str | Column] = {
     "figure": Column("figure", words=True, wrap="fold"),
-    "unit": Column("unit", words=True),
-    "predicted": Column("predicted"),
-    "published": Column("published"),
-    "error": Column("error"),
-    "": Column(""),
+    "unit": "unit",
+    "predicted": "predicted",
+    "published": "published",
+    "error": "error",
+    "": "",
 }
 
 

@@ -36,17 +36,17 @@ _SHORT_BAR = 20
 """And where there are few."""
 _AT_MOST = 4.0
 """A limit further above what is required than this many times is cut at the end of its bar."""
-_NAMES = {"Library": Column("library", words=True), "Operation": Column("op", words=True)}
-_RATES = {
-    "Required per core": Column("required"),
-    "Per core": Column("per core"),
-    "Per node": Column("per node"),
-    "In all": Column("in all"),
+_NAMES: dict[str, str | Column] = {"Library": Column("library", words=True), "Operation": "op"}
+_RATES: dict[str, str | Column] = {
+    "Required per core": "required",
+    "Per core": "per core",
+    "Per node": "per node",
+    "In all": "in all",
     "Met": Column("met"),
 }
-_BOUNDS = {
-    "Bound by": Column("bound by", words=True),
-    "Next, above the rate": Column("next (above the rate)", words=True),
+_BOUNDS: dict[str, str | Column] = {
+    "Bound by": "bound by",
+    "Next, above the rate": "next (above the rate)",
 }
 _ANSWERS: dict[Answer, str] = {"yes": "met", "within the margin": "within the margin", "no": "missed"}
 STYLES: dict[Answer | None, str] = {
@@ -250,9 +250,9 @@ def print_purchases(console: Console, purchases: Sequence[Purchase]) -> None:
     say(console, "The same grid bought otherwise", "bold")
     table = purchases_table(purchases).only(
         {
-            "What": Column("what", words=True),
-            "Per hour": Column("USD per hour"),
-            "Of on demand": Column("of on demand"),
+            "What": "what",
+            "Per hour": "USD per hour",
+            "Of on demand": "of on demand",
         }
     )
     console.print(lined(console, table))

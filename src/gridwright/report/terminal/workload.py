@@ -28,30 +28,30 @@ from gridwright.runs.workload_record import WorkloadRecord, WorkloadSummary
 from gridwright.units import format_bytes
 
 _FAILED_SHOWN = 5
-_TESTS = {
+_TESTS: dict[str, str | Column] = {
     "Test": Column("test", words=True, wrap="fold"),
-    "Class": Column("class", words=True),
-    "Bound by": Column("bound by", words=True),
-    "Launches": Column("launches"),
-    "Failed": Column("failed"),
-    "Real s": Column("real s"),
-    "User s": Column("user s"),
-    "System s": Column("sys s"),
-    "Memory MB": Column("memory MB"),
-    "Ratio mean": Column("CPU/real"),
+    "Class": "class",
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Failed": "failed",
+    "Real s": "real s",
+    "User s": "user s",
+    "System s": "sys s",
+    "Memory MB": "memory MB",
+    "Ratio mean": "CPU/real",
 }
-_NODES = {
+_NODES: dict[str, str | Column] = {
     "Node": Column("node", words=True, wrap="fold"),
-    "Bound by": Column("bound by", words=True),
-    "Launches": Column("launches"),
-    "Failed": Column("failed"),
-    "Lost under": Column("lost"),
-    "Real min": Column("real min"),
-    "User CPU min": Column("user min"),
-    "System CPU min": Column("sys min"),
-    "CPU": Column("CPU"),
-    "Ratio mean": Column("ratio mean"),
-    "Ratio of the sums": Column("of sums"),
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Failed": "failed",
+    "Lost under": "lost",
+    "Real min": "real min",
+    "User CPU min": "user min",
+    "System CPU min": "sys min",
+    "CPU": "CPU",
+    "Ratio mean": "ratio mean",
+    "Ratio of the sums": "of sums",
 }
 _IN_ALL = (
     "launches", "failed", "real min", "user min", "sys min", "memory GB",

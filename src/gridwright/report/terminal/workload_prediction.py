@@ -11,7 +11,6 @@ from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import WorkloadPrediction
 from gridwright.report.figures import count, duration, plain
 from gridwright.report.papers.words import percent
-from gridwright.report.table import Column
 from gridwright.report.terminal.frame import framed, print_findings, printed, say, spelled
 from gridwright.report.workload.tables import bound_name, predicted_tests, ratio
 from gridwright.runs.records import finding_records
@@ -22,13 +21,13 @@ _ASCII_LEVELS = " .:-=+*#%"
 _WIDEST = 60
 _LEAST_SHARE = 0.005
 _TESTS = {
-    "Test": Column("test", words=True),
-    "Class": Column("class", words=True),
-    "Bound by": Column("bound by", words=True),
-    "Launches": Column("launches"),
-    "Real s": Column("real s"),
-    "CPU s": Column("CPU s"),
-    "Ratio": Column("CPU/real"),
+    "Test": "test",
+    "Class": "class",
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Real s": "real s",
+    "CPU s": "CPU s",
+    "Ratio": "CPU/real",
 }
 
 

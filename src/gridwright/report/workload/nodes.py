@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gridwright.report.figures import ABSENT, count, finite, plain, volume
-from gridwright.report.plot import Chart, axis_title, layout_of, plain_axis, rate_axis, safe
+from gridwright.report.plot import Chart, layout_of, length_axis, plain_axis, safe
 from gridwright.report.table import Cell, Table, table_of
 from gridwright.report.workload.charts import CLASSES, launch_text
 from gridwright.report.workload.tables import LONGEST, bound_words, minutes, ratio
@@ -77,14 +77,7 @@ def nodes_chart(nodes: Sequence[NodeSummary], launches: Sequence[LaunchRecord]) 
     ]
     traces.append(_means(shown, rows))
     layout = layout_of(
-        xaxis={
-            "title": axis_title("CPU/real"),
-            "rangemode": "tozero",
-            "fixedrange": True,
-            "nticks": 8,
-            "automargin": True,
-            **rate_axis(),
-        },
+        xaxis=length_axis("CPU/real"),
         yaxis={
             "range": [len(shown) - 0.5, -0.5],
             "tickmode": "array",
