@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from gridwright.report.page import render_report
+from gridwright.report.table import columns_of, rows_table
 from gridwright.report.usage_page import usage_page
 from tests.fixtures.runs import built_runs
 from tests.support.skips import needs
@@ -121,8 +122,11 @@ def test_the_page_of_usage_opens_offline_whole_and_quiet(
             period="2027-01-01 to 2027-01-04",
             days=[f"2027-01-0{day}" for day in range(1, 5)],
             core_hours=hours,
-            titles=["user", "jobs", "core-hours"],
-            rows=[[name, "3", "7.0"] for name in (*hours, "all")],
+            table=rows_table(
+                "Usage by user",
+                columns_of(["user"], ["jobs", "core-hours"]),
+                ([name, "3", "7.0"] for name in (*hours, "all")),
+            ),
         )
     )
     opened = visit(browser, path, width, scheme)

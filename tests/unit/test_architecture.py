@@ -424,7 +424,7 @@ OF_ONE_IMPORTER = {
     "builtin.py": "names the kinds, which the registry must not import",
 }
 """Beginnings or ends of modules that one neighbour alone imports, and why they are modules."""
-YET_TO_MERGE = 101
+YET_TO_MERGE = 100
 """Others: pages of a chapter. This number only falls."""
 
 
@@ -452,3 +452,36 @@ def test_a_module_that_one_neighbour_alone_imports_has_a_reason() -> None:
     assert [
         each for each in reasons if not any(name.startswith(each) or name.endswith(each) for name in alone)
     ] == []
+
+
+PRINTS_TABLES = "report/terminal/frame.py"
+"""The one module that makes a table of rich out of a table of `report/table.py`."""
+LIVE_TABLE = "monitor/live.py"
+"""Fills the table of a Textual screen, whose rows stay while the view goes on."""
+
+
+def table_builders(tree: ast.Module) -> list[str]:
+    """What of a module is a model of a table beside that of `report/table.py`, or fills one row by row."""
+    found = []
+    for node in nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            fields = {
+                each.target.id
+                for each in node.body
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+            }
+            found += [node.name] if {"columns", "rows"} <= fields else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found += [node.func.attr] if node.func.attr in {"add_row", "add_column", "add_columns"} else []
+    return [*found, *(name for _, name in imported(tree) if name == "rich.table.Table")]
+
+
+def test_there_is_one_model_of_a_table_and_one_builder_of_each_kind() -> None:
+    builders = {module: found for module, tree in MODULES.items() if (found := table_builders(tree))}
+    assert builders.pop("report/table.py") == ["Table"]
+    assert builders.keys() == {PRINTS_TABLES, LIVE_TABLE}
+
+
+def test_a_second_table_is_seen() -> None:
+    text = "from rich.table import Table\nclass View:\n    columns: int\n    rows: int\ntable.add_row()"
+    assert sorted(table_builders(ast.parse(text))) == ["View", "add_row", "rich.table.Table"]

@@ -17,11 +17,12 @@ from textual.widgets import DataTable, Footer, Static
 from gridwright.errors import GridwrightError
 from gridwright.foreign_text import visible, visible_in_line
 from gridwright.monitor.frame import Frame
-from gridwright.monitor.frame_tables import view_table
 from gridwright.monitor.recording import Recording
 from gridwright.monitor.served_views import Chosen, file_systems
-from gridwright.monitor.table_cells import View, proportions, sorted_rows
+from gridwright.monitor.table_cells import proportions, sorted_rows
 from gridwright.monitor.views import notes, views
+from gridwright.report.table import Column, Table
+from gridwright.report.terminal.frame import framed
 
 MINUTE = 60
 """Pictures that Tab goes on by in a recording: ltop's minute, at a picture each second."""
@@ -141,8 +142,8 @@ class TopApp(App[None]):
         """Show the next table below the libraries."""
         if self._frame is None or (shown := self._view()) is None:
             return
-        titles = [view.title for view in self._below(self._frame)]
-        self._shown = titles[(titles.index(shown.title) + 1) % len(titles)]
+        titles = [view.caption for view in self._below(self._frame)]
+        self._shown = titles[(titles.index(shown.caption) + 1) % len(titles)]
         self._show()
 
     def action_servers(self) -> None:
@@ -173,15 +174,15 @@ class TopApp(App[None]):
     def action_sort(self, step: int) -> None:
         """Sort by the column to the left or to the right."""
         if view := self._view():
-            column = self._columns.get(view.title, 0) + step
-            self._columns[view.title] = column % len(view.columns)
+            column = self._columns.get(view.caption, 0) + step
+            self._columns[view.caption] = column % len(view.columns)
             self._show()
 
     def action_tag(self) -> None:
         """Keep the row at the cursor above the others, or let it go."""
         key = self._key_at_cursor()
         if (view := self._view()) and key is not None:
-            self._tagged.setdefault(view.title, set()).symmetric_difference_update({key})
+            self._tagged.setdefault(view.caption, set()).symmetric_difference_update({key})
             self._show()
 
     def action_pause(self) -> None:
@@ -221,13 +222,13 @@ class TopApp(App[None]):
         self._frame = frame
         self._show()
 
-    def _view(self) -> View | None:
+    def _view(self) -> Table | None:
         if self._frame is None:
             return None
         below = self._below(self._frame)
-        return next((view for view in below if view.title == self._shown), below[0])
+        return next((view for view in below if view.caption == self._shown), below[0])
 
-    def _below(self, frame: Frame) -> list[View]:
+    def _below(self, frame: Frame) -> list[Table]:
         """The tables of which one is shown below the libraries."""
         return views(frame, self._chosen)[1:]
 
@@ -245,35 +246,35 @@ class TopApp(App[None]):
         libraries = views(frame)[0]
         above = self.query_one("#libraries", Static)
         above.display = bool(libraries.rows)
-        above.update(view_table(self.console, libraries))
+        above.update(framed(libraries, self.console))
         below = self.query_one("#notes", Static)
         below.update(Text(visible("\n".join(notes(frame, self._chosen)))))
         self._show_table(view)
 
-    def _heading(self, frame: Frame, view: View) -> str:
+    def _heading(self, frame: Frame, view: Table) -> str:
         at = datetime.fromtimestamp(frame.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         away = sum(bool(row.absent) for row in frame.nodes)
-        column = view.columns[self._columns.get(view.title, 0)]
+        column = view.columns[self._columns.get(view.caption, 0)].title
         parts = [at, f"{len(frame.nodes)} nodes", *([f"{away} away"] if away else []), self._pictures.state]
         parts += ["paused"] if self.paused else []
         parts += [self._chosen.filesystem, *(["rates as parts of their sum"] if self._parts else [])]
-        return " · ".join(filter(None, [*parts, f"{view.title} by {column}"]))
+        return " · ".join(filter(None, [*parts, f"{view.caption} by {column}"]))
 
-    def _show_table(self, view: View) -> None:
+    def _show_table(self, view: Table) -> None:
         table, key = self.query_one(DataTable), self._key_at_cursor()
         view = proportions(view) if self._parts else view
-        if self._title_shown != view.title:
+        if self._title_shown != view.caption:
             table.clear(columns=True)
-            table.add_columns(*map(_aligned, view.columns, _sides(view)))
-            self._title_shown, key = view.title, None
+            table.add_columns(*(_aligned(column.title, _side(column)) for column in view.columns))
+            self._title_shown, key = view.caption, None
         table.clear()
-        tagged = self._tagged.get(view.title, set())
-        rows = sorted_rows(view, self._columns.get(view.title, 0), tuple(tagged))
+        tagged = self._tagged.get(view.caption, set())
+        rows = sorted_rows(view, self._columns.get(view.caption, 0), tuple(tagged))
         for row in rows:
             style = "bold" if row.key in tagged else ""
             cells = [
-                _aligned(cell.text, side, f"{style} {cell.style}")
-                for cell, side in zip(row.cells, _sides(view), strict=True)
+                _aligned(cell.text, _side(column), f"{style} {cell.style}")
+                for cell, column in zip(row.cells, view.columns, strict=True)
             ]
             table.add_row(*cells, key=row.key)
         keys = [row.key for row in rows]
@@ -281,10 +282,9 @@ class TopApp(App[None]):
             table.move_cursor(row=keys.index(key))
 
 
-def _sides(view: View) -> list[JustifyMethod]:
+def _side(column: Column) -> JustifyMethod:
     """Words stand left, figures right."""
-    first, last = len(view.words), len(view.words) + len(view.figures)
-    return ["right" if first <= number < last else "left" for number in range(len(view.columns))]
+    return "left" if column.words else "right"
 
 
 def _aligned(text: str, side: JustifyMethod, style: str = "") -> Text:

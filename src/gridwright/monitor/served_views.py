@@ -15,7 +15,8 @@ from gridwright.monitor.served_rows import (
     mdts_by_server,
     waiting_words,
 )
-from gridwright.monitor.table_cells import TableCell, TableRow, View, figure, megabytes, part
+from gridwright.monitor.table_cells import figure, last_words, megabytes, part
+from gridwright.report.table import Cell, Table, TableRow, columns_of, keyed_row
 
 OSTS, MDTS, SERVED_JOBS = "OSTs", "MDTs", "Jobs, as servers count"
 _OST_FIGURES = (
@@ -46,17 +47,18 @@ def file_systems(frame: Frame) -> list[str]:
     return sorted({row.filesystem for row in frame.osts} | {row.filesystem for row in frame.mdts})
 
 
-def served_views(frame: Frame, chosen: Chosen) -> list[View]:
+def served_views(frame: Frame, chosen: Chosen) -> list[Table]:
     """The tables that have rows."""
     osts = [row for row in frame.osts if chosen.has(row.filesystem)]
     mdts = [row for row in frame.mdts if chosen.has(row.filesystem)]
     if chosen.servers:
         osts, mdts = by_server(osts), mdts_by_server(mdts)
     jobs = [row for row in frame.served_jobs if chosen.has(row.filesystem)]
+    stale = last_words("stale")
     found = [
-        View(OSTS, ("OST", "st", "server"), _OST_FIGURES, tuple(map(_ost, osts)), "stale"),
-        View(MDTS, ("MDT", "server"), _MDT_FIGURES, tuple(map(_mdt, mdts)), "stale"),
-        View(SERVED_JOBS, ("job", "of", "on"), _JOB_FIGURES, tuple(map(_job, jobs))),
+        Table(OSTS, columns_of(("OST", "st", "server"), _OST_FIGURES, stale), tuple(map(_ost, osts))),
+        Table(MDTS, columns_of(("MDT", "server"), _MDT_FIGURES, stale), tuple(map(_mdt, mdts))),
+        Table(SERVED_JOBS, columns_of(("job", "of", "on"), _JOB_FIGURES), tuple(map(_job, jobs))),
     ]
     return [view for view in found if view.rows]
 
@@ -74,54 +76,48 @@ def recovery_lines(frame: Frame, chosen: Chosen | None = None) -> Iterator[str]:
 
 
 def _ost(row: ServedOst) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.server} {row.target}",
-        (
-            TableCell(row.target),
-            TableCell(row.state or "-", style=_STYLES.get(row.state[:1], "")),
-            TableCell(row.server or "(clients)"),
-            figure(row.exports, 0),
-            figure(row.connects_per_s),
-            megabytes(row.read_bytes_per_s),
-            megabytes(row.written_bytes_per_s),
-            figure(row.bulk_per_s),
-            figure(row.locks, 0),
-            figure(row.grants_per_s),
-            figure(row.cancels_per_s),
-            part(row.cpu),
-            part(row.memory),
-            part(row.space),
-            TableCell(row.stale, style="red"),
-        ),
+        row.target,
+        Cell(row.state or "-", style=_STYLES.get(row.state[:1], "")),
+        row.server or "(clients)",
+        figure(row.exports, 0),
+        figure(row.connects_per_s),
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.bulk_per_s),
+        figure(row.locks, 0),
+        figure(row.grants_per_s),
+        figure(row.cancels_per_s),
+        part(row.cpu),
+        part(row.memory),
+        part(row.space),
+        Cell(row.stale, style="red"),
     )
 
 
 def _mdt(row: ServedMdt) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.server} {row.target}",
-        (
-            TableCell(row.target),
-            TableCell(row.server),
-            *(figure(row.operations[name]) for name in MDT_OPERATIONS),
-            part(row.cpu),
-            part(row.memory),
-            part(row.space),
-            TableCell(row.stale, style="red"),
-        ),
+        row.target,
+        row.server,
+        *(figure(row.operations[name]) for name in MDT_OPERATIONS),
+        part(row.cpu),
+        part(row.memory),
+        part(row.space),
+        Cell(row.stale, style="red"),
     )
 
 
 def _job(row: ServedJob) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.component} {row.filesystem} {row.job}",
-        (
-            TableCell(row.job),
-            TableCell(row.filesystem),
-            TableCell(f"{row.component.upper()}s"),
-            megabytes(row.read_bytes_per_s),
-            megabytes(row.written_bytes_per_s),
-            figure(row.reads_per_s),
-            figure(row.writes_per_s),
-            figure(row.operations_per_s),
-        ),
+        row.job,
+        row.filesystem,
+        f"{row.component.upper()}s",
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.reads_per_s),
+        figure(row.writes_per_s),
+        figure(row.operations_per_s),
     )

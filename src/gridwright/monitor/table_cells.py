@@ -1,50 +1,23 @@
-"""Tables as whatever shows them has them: columns, and cells with what they sort by (pure)."""
+"""The cells of tables of a picture, and their rows in order (pure)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gridwright.report.table import Cell, Column, Table, TableRow
 from gridwright.units import format_bytes
 
 NOTHING = "-"
 """Stands for a figure that cannot be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableCell:
-    """A text, and the figure that it stands for; None for words and for what cannot be told."""
-
-    text: str
-    value: float | None = None
-    style: str = ""
+def last_words(title: str) -> Column:
+    """The last column of a table, whose words may be many."""
+    return Column(title, words=True, wrap="anywhere")
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row; `key` is the same in each picture."""
-
-    key: str
-    cells: tuple[TableCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A table: its name, columns of words, then columns of figures, then again one of words or none."""
-
-    title: str
-    words: tuple[str, ...]
-    figures: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    last: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns, in order."""
-        return (*self.words, *self.figures, *((self.last,) if self.last else ()))
-
-
-def sorted_rows(view: View, column: int, tagged: Sequence[str] = ()) -> list[TableRow]:
+def sorted_rows(view: Table, column: int, tagged: Sequence[str] = ()) -> list[TableRow]:
     """Rows by a column, the largest figure first and words by the alphabet; those that are tagged above."""
 
     def order(row: TableRow) -> tuple[bool, bool, float, str]:
@@ -54,14 +27,14 @@ def sorted_rows(view: View, column: int, tagged: Sequence[str] = ()) -> list[Tab
     return sorted(view.rows, key=order)
 
 
-def proportions(view: View) -> View:
+def proportions(view: Table) -> Table:
     """The same with each rate as a part of the sum of its column; what is no rate stays as it is."""
-    columns = [number for number, name in enumerate(view.columns) if name.endswith("/s")]
+    columns = [number for number, column in enumerate(view.columns) if column.title.endswith("/s")]
     sums = {
         number: sum(row.cells[number].value or 0.0 for row in view.rows) for number in columns if view.rows
     }
 
-    def shown(number: int, cell: TableCell) -> TableCell:
+    def shown(number: int, cell: Cell) -> Cell:
         total = sums.get(number)
         if total is None or cell.value is None:
             return cell
@@ -74,21 +47,21 @@ def proportions(view: View) -> View:
     return replace(view, rows=tuple(rows))
 
 
-def megabytes(rate: float | None) -> TableCell:
+def megabytes(rate: float | None) -> Cell:
     """A rate in MB/s."""
     return figure(None if rate is None else rate / 1e6)
 
 
-def figure(value: float | None, places: int = 1) -> TableCell:
+def figure(value: float | None, places: int = 1) -> Cell:
     """A figure; three digits are enough, but for large ones."""
-    return TableCell(NOTHING if value is None else f"{value:.{0 if value >= 1000 else places}f}", value)
+    return Cell(NOTHING if value is None else f"{value:.{0 if value >= 1000 else places}f}", value=value)
 
 
-def part(value: float | None) -> TableCell:
+def part(value: float | None) -> Cell:
     """A part as percent."""
-    return TableCell(NOTHING if value is None else f"{value:.0%}", value)
+    return Cell(NOTHING if value is None else f"{value:.0%}", value=value)
 
 
-def size(value: float | None) -> TableCell:
+def size(value: float | None) -> Cell:
     """Bytes."""
-    return TableCell(NOTHING if value is None else format_bytes(value), value)
+    return Cell(NOTHING if value is None else format_bytes(value), value=value)

@@ -12,14 +12,13 @@ from gridwright.monitor.rows import DiskRow, NodeRow
 from gridwright.monitor.served_views import Chosen, recovery_lines, served_views
 from gridwright.monitor.table_cells import (
     NOTHING,
-    TableCell,
-    TableRow,
-    View,
     figure,
+    last_words,
     megabytes,
     part,
     size,
 )
+from gridwright.report.table import Cell, Table, TableRow, columns_of, keyed_row
 from gridwright.spec.hosts import fold_hosts
 
 _WORDS = {
@@ -36,16 +35,22 @@ _STYLES = {Standing.MET: "green", Standing.BELOW: "red", Standing.UNKNOWN: "yell
 _ALL = Chosen()
 
 
-def views(frame: Frame, chosen: Chosen = _ALL) -> list[View]:
+def views(frame: Frame, chosen: Chosen = _ALL) -> list[Table]:
     """All tables, those without rows as well, but for those of servers."""
     return [
-        View("Libraries", ("libraries", "on"), _LIBRARY_FIGURES, _libraries(frame), "what binds"),
-        View("Nodes", ("node",), _NODE_FIGURES, tuple(map(_node, frame.nodes))),
-        View("Disks", ("disk", "of"), _DISK_FIGURES, tuple(map(_disk, filter(_works, frame.disks)))),
-        View("Mounts", ("mount", "of", "type"), _MOUNT_FIGURES, _mounts(frame)),
+        Table(
+            "Libraries",
+            columns_of(("libraries", "on"), _LIBRARY_FIGURES, last_words("what binds")),
+            _libraries(frame),
+        ),
+        Table("Nodes", columns_of(("node",), _NODE_FIGURES), tuple(map(_node, frame.nodes))),
+        Table(
+            "Disks", columns_of(("disk", "of"), _DISK_FIGURES), tuple(map(_disk, filter(_works, frame.disks)))
+        ),
+        Table("Mounts", columns_of(("mount", "of", "type"), _MOUNT_FIGURES), _mounts(frame)),
         *served_views(frame, chosen),
-        View("Targets, as their clients count", ("target",), _TARGET_FIGURES, _targets(frame)),
-        View("Jobs", ("job", "on"), _JOB_FIGURES, _jobs(frame), "library"),
+        Table("Targets, as their clients count", columns_of(("target",), _TARGET_FIGURES), _targets(frame)),
+        Table("Jobs", columns_of(("job", "on"), _JOB_FIGURES, last_words("library")), _jobs(frame)),
     ]
 
 
@@ -62,17 +67,15 @@ _JOB_FIGURES = ("CPUs", "waits", "memory", "read MB/s", "write MB/s", "processes
 
 def _libraries(frame: Frame) -> tuple[TableRow, ...]:
     return tuple(
-        TableRow(
+        keyed_row(
             row.filesystem,
-            (
-                TableCell(", ".join(row.libraries)),
-                TableCell(row.filesystem),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-                megabytes(row.per_core),
-                megabytes(row.required_per_core),
-                TableCell(binding(row), style=_STYLES.get(row.standing, "")),
-            ),
+            ", ".join(row.libraries),
+            row.filesystem,
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            megabytes(row.per_core),
+            megabytes(row.required_per_core),
+            Cell(binding(row), style=_STYLES.get(row.standing, "")),
         )
         for row in frame.libraries
     )
@@ -87,38 +90,34 @@ def binding(row: LibraryRow) -> str:
 
 def _node(row: NodeRow) -> TableRow:
     if row.absent:
-        nothing = [TableCell("")] * (len(_NODE_FIGURES) - 1)
-        return TableRow(row.node, (TableCell(row.node), TableCell("away", style="red"), *nothing))
+        nothing = [""] * (len(_NODE_FIGURES) - 1)
+        return keyed_row(row.node, row.node, Cell("away", style="red"), *nothing)
     pressure = (row.cpu_pressure, row.io_pressure, row.memory_pressure)
     cpus = (row.busy_cores, row.user, row.system, row.iowait, row.steal)
-    return TableRow(
+    return keyed_row(
         row.node,
-        (
-            TableCell(row.node),
-            figure(row.cores, 0),
-            *map(figure, cpus),
-            _share(row.memory_used_bytes, row.memory_bytes),
-            TableCell("/".join(part(each).text for each in pressure), row.io_pressure),
-            megabytes(row.received_bytes_per_s),
-            megabytes(row.sent_bytes_per_s),
-            part(row.network_part),
-        ),
+        row.node,
+        figure(row.cores, 0),
+        *map(figure, cpus),
+        _share(row.memory_used_bytes, row.memory_bytes),
+        Cell("/".join(part(each).text for each in pressure), value=row.io_pressure),
+        megabytes(row.received_bytes_per_s),
+        megabytes(row.sent_bytes_per_s),
+        part(row.network_part),
     )
 
 
 def _disk(row: DiskRow) -> TableRow:
-    return TableRow(
+    return keyed_row(
         f"{row.node} {row.device}",
-        (
-            TableCell(row.device),
-            TableCell(row.node),
-            megabytes(row.read_bytes_per_s),
-            megabytes(row.written_bytes_per_s),
-            figure(row.reads_per_s, 0),
-            figure(row.writes_per_s, 0),
-            part(row.utilisation),
-            figure(row.in_flight),
-        ),
+        row.device,
+        row.node,
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.reads_per_s, 0),
+        figure(row.writes_per_s, 0),
+        part(row.utilisation),
+        figure(row.in_flight),
     )
 
 
@@ -129,18 +128,16 @@ def _works(row: DiskRow) -> bool:
 
 def _mounts(frame: Frame) -> tuple[TableRow, ...]:
     return tuple(
-        TableRow(
+        keyed_row(
             f"{row.node} {row.mount_point}",
-            (
-                TableCell(row.mount_point),
-                TableCell(row.node),
-                TableCell(row.silent, style="red") if row.silent else TableCell(row.kernel_type),
-                size(row.size_bytes),
-                part(row.used_part),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-                figure(row.targets or None, 0),
-            ),
+            row.mount_point,
+            row.node,
+            Cell(row.silent, style="red") if row.silent else Cell(row.kernel_type),
+            size(row.size_bytes),
+            part(row.used_part),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            figure(row.targets or None, 0),
         )
         for row in frame.mounts
     )
@@ -148,16 +145,14 @@ def _mounts(frame: Frame) -> tuple[TableRow, ...]:
 
 def _targets(frame: Frame) -> tuple[TableRow, ...]:
     return tuple(
-        TableRow(
+        keyed_row(
             row.target,
-            (
-                TableCell(row.target),
-                figure(row.clients, 0),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-                figure(row.reads_per_s),
-                figure(row.writes_per_s),
-            ),
+            row.target,
+            figure(row.clients, 0),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
+            figure(row.reads_per_s),
+            figure(row.writes_per_s),
         )
         for row in frame.targets
     )
@@ -166,35 +161,31 @@ def _targets(frame: Frame) -> tuple[TableRow, ...]:
 def _jobs(frame: Frame) -> tuple[TableRow, ...]:
     names = frame.library_names
     return tuple(
-        TableRow(
+        keyed_row(
             row.job,
-            (
-                TableCell(row.job),
-                TableCell(fold_hosts(row.nodes)),
-                figure(row.cpus),
-                _waits(row),
-                size(row.memory_bytes),
-                _at_least(megabytes(row.read_bytes_per_s), row),
-                _at_least(megabytes(row.written_bytes_per_s), row),
-                figure(row.processes, 0),
-                TableCell(
-                    ", ".join(names.get(directory, directory) for directory in row.directories) or NOTHING
-                ),
-            ),
+            row.job,
+            fold_hosts(row.nodes),
+            figure(row.cpus),
+            _waits(row),
+            size(row.memory_bytes),
+            _at_least(megabytes(row.read_bytes_per_s), row),
+            _at_least(megabytes(row.written_bytes_per_s), row),
+            figure(row.processes, 0),
+            ", ".join(names.get(directory, directory) for directory in row.directories) or NOTHING,
         )
         for row in frame.jobs
     )
 
 
-def _at_least(cell: TableCell, row: JobLoad) -> TableCell:
+def _at_least(cell: Cell, row: JobLoad) -> Cell:
     """A rate, with a mark where it may be more: a node has the job in a sum."""
     return replace(cell, text=f"≥{cell.text}") if row.may_be_more and cell.value is not None else cell
 
 
-def _waits(row: JobLoad) -> TableCell:
+def _waits(row: JobLoad) -> Cell:
     """The part of the time, with a mark where it is only as good as the looks at its processes."""
     cell = part(row.waiting)
-    return TableCell(f"~{cell.text}", cell.value) if row.waiting_by == "state" else cell
+    return Cell(f"~{cell.text}", value=cell.value) if row.waiting_by == "state" else cell
 
 
 def notes(frame: Frame, chosen: Chosen = _ALL) -> list[str]:
@@ -229,6 +220,6 @@ def _silent(row: NodeRow) -> Iterator[str]:
         yield f"{', '.join(names)} of {row.node}: {why}"
 
 
-def _share(used: float | None, total: float | None) -> TableCell:
+def _share(used: float | None, total: float | None) -> Cell:
     known = used is not None and total is not None
-    return TableCell(f"{size(used).text} of {size(total).text}" if known else NOTHING, used)
+    return Cell(f"{size(used).text} of {size(total).text}" if known else NOTHING, value=used)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-
-from rich.table import Table
 
 from gridwright.bounded import Hangs, look_at_all
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import LATE_S, Condition, Health, Run, RunWithin, TimeUp
 from gridwright.filesystems.mount_table import mount_of, read_mounts
-from gridwright.report.terminal.frame import framed_table
+from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.spec.filesystem import FileSystem
 from gridwright.spec.model import GridSpec
 
@@ -89,12 +87,14 @@ def _status(
 def status_table(filesystems: Sequence[FileSystemStanding]) -> Iterator[Table]:
     """A table of all; none where there is none."""
     if filesystems:
-        table = framed_table("File systems", ["name", "type", "path", "state"], ["size", "free"])
+        rows = []
         for each in filesystems:
             sizes = (each.total_bytes, each.free_bytes)
             words = ["" if size is None else f"{size / 1e9:.1f} GB" for size in sizes]
-            table.add_row(each.name, each.type, each.path, each.condition.value, *words)
-        yield table
+            rows.append((each.name, each.type, each.path, each.condition.value, *words))
+        yield rows_table(
+            "File systems", columns_of(["name", "type", "path", "state"], ["size", "free"]), rows
+        )
 
 
 def status_lines(filesystems: Sequence[FileSystemStanding]) -> Iterator[str]:
@@ -103,5 +103,4 @@ def status_lines(filesystems: Sequence[FileSystemStanding]) -> Iterator[str]:
         if each.lacking is not None:
             yield f"file system {each.name}: {each.lacking}"
         for finding in each.health.findings if each.health else ():
-            yield f"{finding.level} {finding.name}: file system {each.name}: {finding.text}"
-            yield f"  {finding.remedy}"
+            yield str(replace(finding, text=f"file system {each.name}: {finding.text}"))

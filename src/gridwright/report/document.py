@@ -1,10 +1,14 @@
-"""One self-contained HTML file of a template and its charts: styles, scripts and the page's own policy."""
+"""One self-contained HTML file of a template and its charts: styles, scripts and the page's own policy.
+
+The contents of a page, too: links to its parts, in their order.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -77,3 +81,17 @@ def _policy(scripts: Sequence[str]) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsEntry:
+    """A part of the page, and the id of its heading."""
+
+    title: str
+    anchor: str
+
+
+def contents_of(entries: Iterable[ContentsEntry | None]) -> tuple[ContentsEntry, ...]:
+    """The entries that are there; none for a page of a single part, where nobody looks for another."""
+    found = tuple(entry for entry in entries if entry is not None)
+    return found if len(found) > 1 else ()

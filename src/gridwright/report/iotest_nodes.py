@@ -21,8 +21,8 @@ from gridwright.report.figures import (
     volume,
 )
 from gridwright.report.marks import phase_of
-from gridwright.report.plot import COLOURS, Chart, axis_title, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.tables import Cell, Table, table_of
+from gridwright.report.plot import COLOURS, Chart, bars_axis, layout_of, length_axis, safe
+from gridwright.report.table import Cell, Table, table_of
 from gridwright.runs.phase_record import NodePhaseRecord, PhaseFigures, PhaseRecord, RecordedNode
 from gridwright.runs.records import LibraryRecord
 
@@ -67,23 +67,8 @@ def nodes_chart(library: LibraryRecord, place: str) -> Chart | None:
         return None
     names = slowest(phases, MOST_NODES)
     layout = layout_of(
-        xaxis={
-            "title": axis_title("MB/s of a node"),
-            "rangemode": "tozero",
-            "fixedrange": True,
-            "nticks": 8,
-            "automargin": True,
-            **rate_axis(),
-        },
-        yaxis={
-            "autorange": "reversed",
-            "automargin": True,
-            "showgrid": False,
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": [safe(name) for name in names],
-            **plain_axis(),
-        },
+        xaxis=length_axis("MB/s of a node"),
+        yaxis=bars_axis([safe(name) for name in names]),
         barmode="group",
         bargap=0.3,
         hovermode="closest",

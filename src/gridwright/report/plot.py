@@ -8,6 +8,7 @@ labels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -57,6 +58,31 @@ def rate_axis() -> dict[str, Any]:
         "linecolor": "--line",
         "tickfont": {"color": "--muted"},
         "tickformat": ",",
+    }
+
+
+def bars_axis(names: Sequence[str]) -> dict[str, Any]:
+    """An axis of names that each head a bar, the first on top."""
+    return {
+        "autorange": "reversed",
+        "automargin": True,
+        "showgrid": False,
+        "type": "category",
+        "categoryorder": "array",
+        "categoryarray": list(names),
+        **plain_axis(),
+    }
+
+
+def length_axis(title: str) -> dict[str, Any]:
+    """The axis of figures below bars or dots in rows, from zero on."""
+    return {
+        "title": axis_title(title),
+        "rangemode": "tozero",
+        "fixedrange": True,
+        "nticks": 8,
+        "automargin": True,
+        **rate_axis(),
     }
 
 

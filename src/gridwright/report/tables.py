@@ -1,10 +1,12 @@
-"""The tables, in plain text cells: each figure of the charts, and the rest."""
+"""The tables of a throughput test, in plain text cells: each figure of the charts, and the rest.
+
+Repeats and layouts side by side are worded here for terminals, too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import replace
 
 from gridwright.report import figures
 from gridwright.report.figures import (
@@ -26,62 +28,15 @@ from gridwright.report.figures import (
     share,
     volume,
 )
-from gridwright.report.marks import MARKS, Mark, mark_of
+from gridwright.report.marks import MARKS, mark_of
+from gridwright.report.table import Cell, Table, columns_of, rows_table, table_of
 from gridwright.report.timeline import Timeline, extremes
-from gridwright.runs.phase_record import Latency, PhaseRecord
+from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
+from gridwright.runs.phase_record import ActualLayout, Latency, PhaseRecord
 from gridwright.runs.records import IotestRecord, LibraryRecord
-
-Row = TypeVar("Row")
-
-_NARROW = 6
+from gridwright.runs.repeats import RepeatedFigure
 
 STATES = {"interrupted": "interrupted", "failed": "failed", "running": "not ended"}
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell; a mark is drawn as a sign beside its word."""
-
-    text: str
-    mark: Mark | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column; words stand left, figures right."""
-
-    title: str
-    words: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table. The first column heads its row."""
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-    folded: bool = False
-    """Shown as its caption, until it is opened."""
-
-    @property
-    def wide(self) -> bool:
-        """Whether it takes the width of the page; two narrow ones stand side by side."""
-        return len(self.columns) > _NARROW
-
-
-def table_of(
-    caption: str, rows: Sequence[Row], columns: dict[str, Callable[[Row], str | Cell]], words: str = ""
-) -> Table:
-    """A table by its columns; `words` names those that hold words."""
-    heads = tuple(Column(title, title in words.split("|")) for title in columns)
-    cells = tuple(tuple(_cell(value(row)) for value in columns.values()) for row in rows)
-    return Table(caption, heads, cells)
-
-
-def _cell(value: str | Cell) -> Cell:
-    return value if isinstance(value, Cell) else Cell(value)
 
 
 def _named(phase: PhaseRecord) -> str:
@@ -239,7 +194,7 @@ def steady(library: LibraryRecord) -> Table | None:
         "Operation|Became steady|Rate changed at",
     )
     rules = dict.fromkeys(state.rule for _, state in found)
-    return Table(table.caption, table.columns, table.rows, f"Rule: {'; '.join(rules)}")
+    return replace(table, note=f"Rule: {'; '.join(rules)}")
 
 
 def sweeps(library: LibraryRecord) -> Table | None:
@@ -304,15 +259,14 @@ def requested_and_used(iotest: IotestRecord | None) -> Table | None:
     if not rows:
         return None
     titles = ("Library", "Operation", "Setting", "Asked", "Used", "Why")
-    columns = tuple(Column(title, words=True) for title in titles)
     # Phases of one library differ in the same way: the reason stands once, then the rows repeat it no more.
     seen: set[str] = set()
     cells = []
     for row in rows:
         why = row[5] if row[5] not in seen else "as above"
         seen.add(row[5])
-        cells.append(tuple(Cell(text or ABSENT) for text in (*row[:5], why if row[5] else "")))
-    return Table("Asked and used, where they differ", columns, tuple(cells))
+        cells.append([text or ABSENT for text in (*row[:5], why if row[5] else "")])
+    return rows_table("Asked and used, where they differ", columns_of(titles), cells)
 
 
 def _differences(phase: PhaseRecord) -> list[tuple[str, str, str]]:
@@ -344,3 +298,111 @@ def measured_seconds(library: LibraryRecord) -> str:
     """How long the phases of a library took together."""
     known = [value for phase in library.phases if (value := finite(phase.seconds_last)) is not None]
     return duration(sum(known)) if known else ABSENT
+
+
+LAYOUT_TITLES = ("Pairs", "Default", "Chosen", "Ratio", "95 % interval", "Of single pairs")
+_VERDICT = "Verdict"
+_LAYOUT_UNITS = {"per_core_bytes_per_s": "MB/s per core", "ops_per_s": "operations/s"}
+
+
+def layouts_table(library: LibraryRecord) -> Table | None:
+    """A row for each operation; None where the library's own layout alone was tested."""
+    layouts = library.layouts
+    if layouts is None or not layouts.figures:
+        return None
+    columns = columns_of(("Operation", "Figure"), LAYOUT_TITLES, _VERDICT)
+    rows = map(layout_row, layouts.figures)
+    return rows_table(f"Layouts: {layouts_note(layouts)}", columns, rows, note=layouts.method)
+
+
+def layouts_note(layouts: LayoutComparison) -> str:
+    """The two layouts that were compared: as requested, and as files really had them."""
+    default, chosen = _actual_text(layouts.default_found), _actual_text(layouts.chosen_found)
+    return f"default, {default}; chosen {layouts.text}, {chosen}"
+
+
+def layout_row(figure: LayoutFigure) -> list[str]:
+    """The cells of an operation."""
+    written = count if figure.figure == "ops_per_s" else megabytes
+    return [
+        figure.of,
+        _LAYOUT_UNITS.get(figure.figure, figure.figure),
+        f"{len(figure.default)} of {figure.ran}",
+        written(figure.default_median),
+        written(figure.chosen_median),
+        _layout_ratio(figure.ratio),
+        _layout_span(figure.low, figure.high),
+        _layout_span(figure.lowest, figure.highest),
+        figure.verdict,
+    ]
+
+
+def _actual_text(layout: ActualLayout | None) -> str:
+    return f"of which a file had {layout.text}" if layout is not None else "of which no file was looked at"
+
+
+def _layout_ratio(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.3g}"
+
+
+def _layout_span(low: float | None, high: float | None) -> str:
+    return ABSENT if low is None or high is None else f"{low:.3g} to {high:.3g}"
+
+
+REPEAT_TITLES = ("Counted", "Median", "Spread", "Lowest", "Highest", "Least change told")
+REPEAT_NOTE = (
+    "The median is judged. Spread: standard deviation, as a part of the median. Least change told: by how "
+    "much another run of as many repeats must differ for a comparison to tell it, four times out of five."
+)
+_BEYOND = 10
+_NAMES = {
+    "per_core_bytes_per_s": "MB/s per core",
+    "ops_per_s": "operations/s",
+    "wall_s": "real time",
+    "real_s": "real time",
+    "ratio": "CPU/real",
+}
+
+
+def repeats_table(figures: Sequence[RepeatedFigure], of: str) -> Table | None:
+    """A row for each figure; `of` heads the column of what has it. None where nothing was repeated."""
+    if not figures:
+        return None
+    return rows_table(
+        "Repeats", columns_of((of, "Figure"), REPEAT_TITLES), repeats_rows(figures), note=REPEAT_NOTE
+    )
+
+
+def repeats_rows(figures: Sequence[RepeatedFigure]) -> list[list[str]]:
+    """The cells of each figure."""
+    return [
+        [
+            figure.of or "all",
+            _NAMES.get(figure.figure, figure.figure),
+            f"{len(figure.values)} of {figure.ran}",
+            _value(figure, figure.median),
+            percent(figure.spread),
+            _value(figure, figure.lowest),
+            _value(figure, figure.highest),
+            percent(figure.least_change),
+        ]
+        for figure in figures
+    ]
+
+
+def percent(part: float | None) -> str:
+    """A small part of a whole: 0.4 %, 12 %; what is ten times the whole tells nothing more."""
+    if part is None:
+        return ABSENT
+    return f"{plain(part * 100)} %" if part < _BEYOND else f">{_BEYOND * 100:,d} %"
+
+
+def _value(of: RepeatedFigure, value: float | None) -> str:
+    match of.figure:
+        case "per_core_bytes_per_s":
+            return megabytes(value)
+        case "ops_per_s":
+            return count(value)
+        case "wall_s" | "real_s":
+            return seconds(value)
+    return plain(value)

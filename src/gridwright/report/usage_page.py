@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gridwright.report.document import rendered
 from gridwright.report.plot import Chart, axis_title, figure_of, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.tables import Cell, Column, Table
+from gridwright.report.table import Table
 
 _COLOURS = ("--write", "--read", "--mixed", "--muted", "--ink")
 MOST_SHOWN = 4
@@ -21,13 +21,12 @@ def usage_page(
     period: str,
     days: Sequence[str],
     core_hours: Mapping[str, Mapping[str, float]],
-    titles: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    table: Table,
 ) -> str:
     """One HTML file.
 
     `core_hours` has those of each group by the day, the largest group first; `days` are all days of the
-    period; `rows` are the lines of the table, with the group's name in front, and the total last.
+    period; `table` has a row for each group, and the total last.
     """
     chart = chart_of(by, days, core_hours)
     total = sum(sum(each.values()) for each in core_hours.values())
@@ -39,11 +38,7 @@ def usage_page(
         period=period,
         headline=f"{total:,.1f} core-hours",
         chart=chart,
-        table=Table(
-            f"Usage by {by.replace('-', ' ')}",
-            tuple(Column(title, number == 0) for number, title in enumerate(titles)),
-            tuple(tuple(Cell(text) for text in row) for row in rows),
-        ),
+        table=table,
     )
 
 

@@ -72,7 +72,7 @@ def test_a_share_by_looks_alone_is_marked_and_of_several_nodes_the_longest_count
             NodeSamples(node, snapshot(node, 1.0, 0.0, how), snapshot(node, 3.0, waited, how))
             for node, waited in (("n1", 1.0), ("n2", 0.5))
         ]
-        (view,) = [each for each in views(frame_of(samples)) if each.title == "Jobs"]
-        return view.rows[0].cells[view.columns.index("waits")].text
+        (view,) = [each for each in views(frame_of(samples)) if each.caption == "Jobs"]
+        return view.rows[0].cells[[column.title for column in view.columns].index("waits")].text
 
     assert [shown(how) for how in ("pressure", "delay", "state")] == ["50%", "50%", "~50%"]

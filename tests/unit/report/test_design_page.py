@@ -22,8 +22,15 @@ from gridwright.model.prediction import (
     Rates,
     UnevenSpace,
 )
-from gridwright.report.chain_picture import Picture, chain_pictures, place_on_route
-from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
+from gridwright.report.designs.charts import (
+    Picture,
+    chain_pictures,
+    costs_chart,
+    pareto_chart,
+    place_on_route,
+    plan_costs_chart,
+    predicted_chart,
+)
 from gridwright.report.designs.page import DESIGNS_DRAWN, plan_page, prediction_page
 from gridwright.report.figures import megabytes
 from gridwright.spec.at_once import PeakFactor

@@ -34,7 +34,7 @@ def bars(found: LibraryRecord) -> dict[str, dict[str, float | None]]:
 
 
 def rows(table: Any) -> list[list[str]]:
-    return [[cell.text for cell in row] for row in table.rows]
+    return [[cell.text for cell in row.cells] for row in table.rows]
 
 
 def test_each_node_has_a_bar_for_each_phase() -> None:

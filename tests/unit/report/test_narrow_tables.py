@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from rich.table import Table
 
-from gridwright.report.terminal.frame import framed_table
+from gridwright.report.table import Cell, Column, Table, columns_of, rows_table
+from gridwright.report.terminal.frame import framed
 from tests.support.examples import examples
 
 WORDS = st.text("abcdefghij-", min_size=1, max_size=20)
@@ -18,16 +18,15 @@ WORDS = st.text("abcdefghij-", min_size=1, max_size=20)
 
 def shown(table: Table, width: int) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False, color_system=None).print(table)
+    Console(file=out, width=width, highlight=False, color_system=None).print(framed(table))
     return out.getvalue()
 
 
 def checks() -> Table:
-    table = framed_table("Settings", ["level", "check", "nodes"], [])
-    table.add_column("found", overflow="fold")
+    found = Column("found", words=True, wrap="anywhere")
     path = "/sys/kernel/mm/transparent_hugepage/enabled = madvise"
-    table.add_row("[yellow]warning[/]", "sysctl-tcp-slow-start-after-idle", "compute[1-16]", path)
-    return table
+    row = (Cell("warning", style="yellow"), "sysctl-tcp-slow-start-after-idle", "compute[1-16]", path)
+    return rows_table("Settings", columns_of(["level", "check", "nodes", found]), [row])
 
 
 def test_the_frame_goes_before_a_word_is_broken() -> None:
@@ -43,8 +42,8 @@ def test_the_frame_goes_before_a_word_is_broken() -> None:
 
 
 def test_headings_are_wrapped_before_columns_go_below() -> None:
-    table = framed_table("", ["test"], [f"figure number {letter}" for letter in "abcdefgh"])
-    table.add_row("sort", *["1,234.5"] * 8)
+    columns = columns_of(["test"], [f"figure number {letter}" for letter in "abcdefgh"])
+    table = rows_table("", columns, [["sort", *["1,234.5"] * 8]])
     narrow = shown(table, 72)
     assert max(map(len, narrow.splitlines())) <= 72
     assert narrow.count("sort") == 1
@@ -56,10 +55,7 @@ def test_headings_are_wrapped_before_columns_go_below() -> None:
 @settings(max_examples=examples(100))
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4), st.integers(24, 90))
 def test_no_word_is_lost_or_broken(rows: list[tuple[str, str, str]], width: int) -> None:
-    table = framed_table("", ["one"], ["number two", "three"])
-    for row in rows:
-        table.add_row(*row)
-    text = shown(table, width)
+    text = shown(rows_table("", columns_of(["one"], ["number two", "three"]), rows), width)
     words = text.split()
     assert all(len(line) <= width for line in text.splitlines())
     if "┃" in text:
@@ -74,10 +70,9 @@ def test_no_word_is_lost_or_broken(rows: list[tuple[str, str, str]], width: int)
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_sections_and_styles_are_kept(width: int) -> None:
-    table = framed_table("Title", ["library", "op"], [f"column {n}" for n in range(12)])
-    table.add_row("data", "write", *["[bold red]1[/]"] * 12, end_section=True)
-    table.add_row("work", "read", *["2"] * 12)
-    text = shown(table, width)
+    columns = columns_of(["library", "op"], [f"column {n}" for n in range(12)])
+    first: list[str | Cell] = ["data", "write", *[Cell("1", "missed")] * 12]
+    text = shown(rows_table("Title", columns, [first], [["work", "read", *["2"] * 12]]), width)
     assert text.startswith("Title")
     assert "[bold" not in text
     assert text.count("write") == 1

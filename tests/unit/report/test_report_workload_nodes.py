@@ -35,9 +35,9 @@ def test_a_row_and_a_mean_for_each_node() -> None:
     shown = record()
     table = nodes_table(shown.nodes)
     assert table is not None
-    assert [row[0].text for row in table.rows] == ["compute1", "compute2", "compute3"]
+    assert [row.cells[0].text for row in table.rows] == ["compute1", "compute2", "compute3"]
     titles = [column.title for column in table.columns]
-    assert [row[titles.index("Ratio mean")].text for row in table.rows] == ["0.52", "0.64", "0.77"]
+    assert [row.cells[titles.index("Ratio mean")].text for row in table.rows] == ["0.52", "0.64", "0.77"]
     assert "Lost under" not in titles
     chart = nodes_chart(shown.nodes, shown.launches)
     assert chart is not None
@@ -72,7 +72,7 @@ def test_a_lost_node_is_told_everywhere(capsys: pytest.CaptureFixture[str]) -> N
     table = nodes_table(lost.nodes)
     assert table is not None
     assert table.columns[-1].title == "Lost under"
-    assert [row[-1].text for row in table.rows] == ["0", "0", "0", "1"]
+    assert [row.cells[-1].text for row in table.rows] == ["0", "0", "0", "1"]
     again = "right answers. 1 launch had to be started again after compute9 was lost. No requirement"
     assert again in judged_sentence(lost)
     sys.stdout.write(workload_text(lost))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridwright.report.tables import Table
+from gridwright.report.table import Table
 from gridwright.report.workload import tables
 from gridwright.report.workload.part import ratio_chart
 from gridwright.report.workload.tables import published_workloads
@@ -14,7 +14,7 @@ from tests.support.records import launch_record, workload_record
 
 def texts(table: Table | None) -> list[list[str]]:
     assert table is not None
-    return [[cell.text for cell in row] for row in table.rows]
+    return [[cell.text for cell in row.cells] for row in table.rows]
 
 
 def column(table: Table | None, title: str) -> list[str]:

@@ -39,7 +39,7 @@ def test_chart_and_table_tell_the_same() -> None:
     assert [column.title for column in table.columns] == [
         "Test", "Computing", "Core", "Work read", "Work write", "Real s",
     ]  # fmt: skip
-    assert [cell.text for cell in table.rows[1]] == ["sort", "28 %", "–", "45 %", "27 %", "100"]  # noqa: RUF001
+    assert [cell.text for cell in table.rows[1].cells] == ["sort", "28 %", "–", "45 %", "27 %", "100"]  # noqa: RUF001
 
 
 def test_failed_launches_and_those_of_logs_have_no_part() -> None:

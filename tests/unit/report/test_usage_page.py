@@ -7,6 +7,7 @@ import re
 
 import plotly.graph_objects
 
+from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.report.usage_page import MOST_SHOWN, OTHERS, chart_of, usage_page
 
 DAYS = ["2027-01-01", "2027-01-02"]
@@ -24,13 +25,17 @@ def test_the_chart_is_a_figure_that_plotly_accepts_and_has_all_core_hours() -> N
     assert all(trace["x"] == DAYS for trace in traces), "a day without a job is there, too"
 
 
+def usage_table(name: str) -> Table:
+    return rows_table("Usage by user", columns_of(["user"]), [[name]])
+
+
 def test_a_page_without_a_job_says_so_and_text_from_outside_is_no_markup() -> None:
     empty = usage_page(
-        grid="g", by="user", period="today", days=DAYS, core_hours={}, titles=["user"], rows=[["all"]]
+        grid="g", by="user", period="today", days=DAYS, core_hours={}, table=usage_table("all")
     )
     assert "No job ended in this time" in empty
     page = usage_page(
-        grid="g", by="user", period="today", days=DAYS, core_hours=HOURS, titles=["user"], rows=[["user<1>"]]
+        grid="g", by="user", period="today", days=DAYS, core_hours=HOURS, table=usage_table("user<1>")
     )
     assert "user<1>" not in page
     assert "user&lt;1&gt;" in page

@@ -65,7 +65,7 @@ def render(
         "findings": [asdict(finding) for finding in findings],
     }
     lines = [f"{each.state:<9} {out / each.path}" for each in done]
-    lines += [f"\n{finding.level} {finding.name}: {finding.text}\n  {finding.remedy}" for finding in findings]
+    lines += [f"\n{finding}" for finding in findings]
     Output("render", json=json).show(
         LazyResult(document=lambda: document, text=lambda: "\n".join(lines)),
         following=f"see {out / 'README.md'}",

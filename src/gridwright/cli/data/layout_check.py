@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,18 +65,7 @@ def _unevenly_full(spec: GridSpec, run_on: RunOn) -> list[tuple[str, Finding]]:
 
 
 def _document(found: Sequence[tuple[str, Finding]]) -> dict[str, Any]:
-    return {
-        "findings": [
-            {
-                "library": role,
-                "level": finding.level,
-                "name": finding.name,
-                "text": finding.text,
-                "remedy": finding.remedy,
-            }
-            for role, finding in found
-        ]
-    }
+    return {"findings": [{"library": role, **asdict(finding)} for role, finding in found]}
 
 
 def _text(found: Sequence[tuple[str, Finding]]) -> str:

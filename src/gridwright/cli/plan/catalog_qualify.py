@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from gridwright.catalog import load_catalog
 from gridwright.catalog.qualify import (
@@ -19,9 +18,10 @@ from gridwright.catalog.qualify import (
 from gridwright.cli.arguments import Reader
 from gridwright.cli.output import LazyResult, Output
 from gridwright.report.figures import ABSENT, plain
-from gridwright.report.terminal.frame import framed_table, printed
+from gridwright.report.table import Cell, columns_of, rows_table
+from gridwright.report.terminal.frame import framed, printed
 
-_MARK = {True: Text("yes", "green"), False: Text("no", "red")}
+_MARK = {True: Cell("yes", "met"), False: Cell("no", style="red")}
 
 
 def show_marks(
@@ -103,13 +103,12 @@ def _text(
     console: Console, marks: Sequence[FamilyMarks], network: float, memory: float, *, every: bool
 ) -> None:
     shown = [mark for mark in marks if every or mark.current or mark.published]
-    table = framed_table(
-        f"Families against {network / 1e6:g} MB/s and {memory / 1e9:g} GB for each physical core",
+    columns = columns_of(
         ["family", "network", "memory", "published"],
         ["sizes", "MB/s per core", "GB per core", "sizes that miss"],
     )
-    for each in shown:
-        table.add_row(
+    rows = (
+        (
             each.family,
             _MARK[each.network_meets],
             _MARK[each.memory_meets],
@@ -119,7 +118,10 @@ def _text(
             _range(each.memory_lowest / 1e9, each.memory_highest / 1e9),
             str(len({*each.network_misses, *each.memory_misses})),
         )
-    console.print(table)
+        for each in shown
+    )
+    title = f"Families against {network / 1e6:g} MB/s and {memory / 1e9:g} GB for each physical core"
+    console.print(framed(rows_table(title, columns, rows)))
     console.print(RULE, markup=False)
     console.print("Published: network/memory as paper 4632-2020 marks the family.", markup=False)
     if len(shown) < len(marks):

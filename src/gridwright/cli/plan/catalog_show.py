@@ -26,7 +26,8 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.plan.catalog_storage import storage_entries
 from gridwright.errors import input_error
 from gridwright.report.figures import ABSENT, megabytes, plain
-from gridwright.report.terminal.frame import framed_table, printed
+from gridwright.report.table import columns_of, rows_table
+from gridwright.report.terminal.frame import framed, printed
 
 DEFAULT_REGION = {"aws": "us-east-1", "oci": "us-ashburn-1"}
 """Where prices are shown when no region is named."""
@@ -108,15 +109,12 @@ def _list_text(
 ) -> None:
     where = region or "us-east-1 (AWS) and all of OCI"
     where += " (~ is an estimate)" if any(price and price.estimate for price in prices.values()) else ""
-    table = framed_table(
-        f"{len(found)} instance types; prices of {where}, on demand, Linux",
-        ["type"],
-        ["cores", "GB", "network MB/s", "MB/s/core", "volumes MB/s", "disks TB", "USD/h"],
-    )
+    figures = ("cores", "GB", "network MB/s", "MB/s/core", "volumes MB/s", "disks TB", "USD/h")
+    rows = []
     for each in found:
         store, usd = each.instance_store, prices[each.name]
         mark = "~" if usd and usd.estimate else ""
-        table.add_row(
+        row = (
             each.name,
             str(each.cores),
             plain(each.memory_bytes / 1e9),
@@ -126,7 +124,9 @@ def _list_text(
             plain(store.total_bytes / 1e12) if store else ABSENT,
             f"{mark}{usd.usd:.4g}" if usd else ABSENT,
         )
-    console.print(table)
+        rows.append(row)
+    title = f"{len(found)} instance types; prices of {where}, on demand, Linux"
+    console.print(framed(rows_table(title, columns_of(["type"], figures), rows)))
 
 
 def show_one(name: str, beside: Path, *, json: bool) -> None:
@@ -141,12 +141,9 @@ def show_one(name: str, beside: Path, *, json: bool) -> None:
 
 @printed
 def _facts_text(console: Console, name: str, kind: str, lines: Sequence[FactLine]) -> None:
-    table = framed_table(f"{name}: {kind}", ["fact"], ["value"])
-    table.add_column("source")
-    table.add_column("date")
-    for line in lines:
-        table.add_row(line.fact, _value(line), line.source, line.date)
-    console.print(table)
+    columns = columns_of(["fact"], ["value"], "source", "date")
+    rows = ((line.fact, _value(line), line.source, line.date) for line in lines)
+    console.print(framed(rows_table(f"{name}: {kind}", columns, rows)))
 
 
 def _described(catalog: Catalog, name: str) -> tuple[str, list[FactLine]]:

@@ -107,7 +107,7 @@ def _summary(file: Path, spec: "GridSpec", findings: "list[Finding]", silenced: 
         place = f", on {library.filesystem}: {spec.library_directory(role)}" if spec.is_placed else ""
         lines.append(f"  {role:<5} {requires}{capacity}{place}")
     for finding in findings:
-        lines += ["", f"{finding.level} {finding.name}: {finding.text}", f"  {finding.remedy}"]
+        lines += ["", str(finding)]
     if silenced:
         lines += ["", f"{silenced} finding{'s'[: silenced != 1]} silenced by the spec"]
     return lines

@@ -112,7 +112,7 @@ def _deadline(flags: PlanFlags, timed: DeadlinePlan, spec: GridSpec) -> ExitStat
     from gridwright.plan.deadline_document import deadline_document
 
     def text() -> str:
-        from gridwright.report.terminal.deadline import deadline_text
+        from gridwright.report.terminal.plan import deadline_text
 
         return deadline_text(timed)
 

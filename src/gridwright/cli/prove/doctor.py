@@ -161,7 +161,7 @@ def _print(console: Console, results: Sequence[CheckResult], seen: Observation, 
     """
     from gridwright.doctor.checks.tuning import tuning_topic
     from gridwright.doctor.results import counts
-    from gridwright.report.terminal.spelling import say
+    from gridwright.report.terminal.frame import say
 
     wrong = [each for each in results if counts(each)]
     settings = frozenset() if everything else {check.name for check in tuning_topic().checks}
@@ -185,7 +185,7 @@ def _print(console: Console, results: Sequence[CheckResult], seen: Observation, 
 
 
 def _print_wrong(console: Console, result: CheckResult) -> None:
-    from gridwright.report.terminal.spelling import say
+    from gridwright.report.terminal.frame import say
 
     say(console, f"{result.level} {result.name}: {_where(result)}{result.found}", _STYLES[result.level])
     if result.expected:
@@ -197,18 +197,22 @@ def _print_wrong(console: Console, result: CheckResult) -> None:
 def _print_drift(console: Console, drifted: Sequence[CheckResult]) -> None:
     if not drifted:
         return
-    from gridwright.report.terminal.frame import framed_table
-    from gridwright.report.terminal.spelling import cell, say
+    from gridwright.report.table import Cell, Column, columns_of, rows_table
+    from gridwright.report.terminal.frame import framed, say
 
-    table = framed_table("Settings that differ from the tuning table", ["level", "check", "nodes"], [])
-    table.add_column("found", overflow="fold")
-    table.add_column("expected", overflow="fold")
-    for result in drifted:
-        level = cell(console, result.level, _STYLES[result.level])
-        found = result.found.removeprefix("sysctl ")
-        words = (result.name, _folded(result.nodes), found, result.expected.rpartition(" = ")[2])
-        table.add_row(level, *(cell(console, word) for word in words))
-    console.print(table)
+    paths = (Column("found", words=True, wrap="anywhere"), Column("expected", words=True, wrap="anywhere"))
+    rows = (
+        (
+            Cell(result.level, style=_STYLES[result.level]),
+            result.name,
+            _folded(result.nodes),
+            result.found.removeprefix("sysctl "),
+            result.expected.rpartition(" = ")[2],
+        )
+        for result in drifted
+    )
+    title = "Settings that differ from the tuning table"
+    console.print(framed(rows_table(title, columns_of(["level", "check", "nodes", *paths]), rows), console))
     say(
         console,
         "why one matters, and what it costs: gridwright doctor --only CHECK, or gridwright help doctor",

@@ -103,9 +103,9 @@ class LineDisplay:
             case PhaseDone():
                 say(f"{self._library}: {event.phase.op}: {_describe(event.phase)}")
             case Finding():
-                say(_message(event))
+                say(event_message(event))
             case Problem():
-                typer.echo(_message(event), err=True)
+                typer.echo(event_message(event), err=True)
 
     def _tell_of_flush(self, event: PhaseProgress) -> None:
         """Say once before it how long the closing fsync will take, and now and then what is left."""
@@ -177,7 +177,7 @@ class TerminalDisplay:
                 self._progress.stop_task(self._task)
             case Finding() | Problem():
                 style = _STYLES[event.level if isinstance(event, Finding) else "error"]
-                self._console.print(_message(event), style=style, markup=False)
+                self._console.print(event_message(event), style=style, markup=False)
         self._progress.refresh()
 
     def close(self) -> None:
@@ -223,8 +223,9 @@ def _done(phase: PhaseBegun, event: PhaseProgress) -> float:
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
-def _message(event: Finding | Problem) -> str:
+def event_message(event: Finding | Problem) -> str:
+    """What a reader is to know at once, with what to do about it."""
     if isinstance(event, Problem):
         where = f"{event.where}: " if event.where else ""
         return f"error: {where}{event.what}\n  {event.remedy}"
-    return f"{event.level} {event.name}: {event.text}\n  {event.remedy}"
+    return str(event)

@@ -7,7 +7,7 @@ import time
 
 import typer
 
-from gridwright.cli.prove.progress import bar_width
+from gridwright.cli.prove.progress import bar_width, event_message
 from gridwright.cli.verbosity import is_quiet, say
 from gridwright.errors import Finding, Problem
 from gridwright.runs.launch_record import LaunchRecord
@@ -108,7 +108,7 @@ class WorkloadLines:
             self._waited = True
             say("data: another run is making it; waiting")
         elif isinstance(event, Problem):
-            typer.echo(_message(event), err=True)
+            typer.echo(event_message(event), err=True)
         elif line := describe(event):
             say(line)
         if isinstance(event, WorkloadSample) and time.monotonic() - self._told > 10:
@@ -183,7 +183,7 @@ def describe(event: WorkloadEvent) -> str:
         case LaunchEnded():
             return _launch(event.launch)
         case Finding() | Problem():
-            return _message(event)
+            return event_message(event)
     return ""
 
 
@@ -193,13 +193,6 @@ def _data(event: TableMade | DataReady) -> str:
         return f"data: {event.table} of copy {event.copy}, {size}"
     made = f"{event.made} of {event.tables} tables made" if event.made else "there already"
     return f"data: {size} in {event.directory}, {made} in {event.seconds:.0f} s"
-
-
-def _message(event: Finding | Problem) -> str:
-    if isinstance(event, Finding):
-        return f"{event.level} {event.name}: {event.text}\n  {event.remedy}"
-    where = f"{event.where}: " if event.where else ""
-    return f"error: {where}{event.what}\n  {event.remedy}"
 
 
 def _launch(launch: LaunchRecord) -> str:

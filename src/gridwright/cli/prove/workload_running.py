@@ -117,7 +117,7 @@ def write_profiles(
     save_profiles(out, profiles)
     say(f"profiles: {out} ({len(profiles.profiles)} tests, scale {profiles.scale})")
     for finding in findings:
-        typer.echo(f"{finding.level} {finding.name}: {finding.text}\n  {finding.remedy}", err=True)
+        typer.echo(str(finding), err=True)
     return profiles, findings
 
 

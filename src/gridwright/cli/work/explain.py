@@ -32,18 +32,25 @@ def _document(explanation: JobExplanation) -> dict[str, Any]:
 
 
 def _text(explanation: JobExplanation) -> str:
-    from rich.text import Text
-
     from gridwright.cli.work.jobs_table import printable
-    from gridwright.report.terminal.frame import framed_table, text_of
+    from gridwright.report.table import Cell, columns_of, rows_table
+    from gridwright.report.terminal.frame import text_of
 
     summary = f"{printable(explanation.summary)}\n"
     if not any(each.requirements for each in explanation.candidates):
         return summary
-    table = framed_table("", ["place", "requirement", "required", "provided", "fits"], [])
-    for candidate in explanation.candidates:
-        for requirement in candidate.requirements:
-            fits = Text("yes", "green") if requirement.fits else Text("no", "bold red")
-            table.add_row(candidate.place, requirement.name, requirement.required, requirement.provided, fits)
-        table.add_section()
-    return summary + text_of(table)
+    columns = columns_of(["place", "requirement", "required", "provided", "fits"])
+    candidates = (
+        [
+            (
+                candidate.place,
+                each.name,
+                each.required,
+                each.provided,
+                Cell("yes", "met") if each.fits else Cell("no", "missed"),
+            )
+            for each in candidate.requirements
+        ]
+        for candidate in explanation.candidates
+    )
+    return summary + text_of(rows_table("", columns, *candidates))

@@ -74,7 +74,7 @@ def _watch(scheduler: Scheduler, only: Sequence[str] | None, *, everything: bool
 
     from gridwright.cli.work.jobs_table import jobs_table
     from gridwright.cli.work.patient_questions import PatientQuestions
-    from gridwright.report.terminal.frame import terminal_console
+    from gridwright.report.terminal.frame import framed, terminal_console
 
     console = terminal_console()
     notes: list[str] = []
@@ -86,7 +86,7 @@ def _watch(scheduler: Scheduler, only: Sequence[str] | None, *, everything: bool
             if found is not None:
                 notes.clear()
                 shown = jobs_table(_recent(found, only, everything=everything), time.time())
-            live.update(Group(*notes[-1:], shown), refresh=True)
+            live.update(Group(*notes[-1:], framed(shown)), refresh=True)
             time.sleep(_AGAIN_S)
 
 

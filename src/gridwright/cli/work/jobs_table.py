@@ -10,7 +10,7 @@ from gridwright.schedulers.job import Job, JobState
 from gridwright.units import format_bytes
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from gridwright.report.table import Table
 
 _STYLES = {
     JobState.RUNNING: "cyan",
@@ -26,28 +26,26 @@ _DASH = "–"  # noqa: RUF001 - an en dash is what an absent figure prints as
 
 def jobs_table(jobs: Sequence[Job], now: float) -> Table:
     """One line for each job, or for elements of an array that are alike; `now` in seconds since 1970."""
-    from rich.text import Text
+    from gridwright.report.table import Cell, columns_of, rows_table
 
-    from gridwright.report.terminal.frame import framed_table
-
-    table = framed_table("", ["job", "name", "state", "queue"], ["cores", "memory", "time"])
-    table.add_column("node")
-    table.add_column("why", ratio=1)
+    rows = []
     for alike in fold(jobs):
         first = alike[0]
         nodes = {job.node for job in alike if job.node is not None}
-        table.add_row(
+        row = (
             identifiers(alike),
-            Text(printable(_name(first))),
-            Text(first.state.value, style=_STYLES.get(first.state, "")),
+            printable(_name(first)),
+            Cell(first.state.value, style=_STYLES.get(first.state, "")),
             first.queue or _DASH,
             str(first.cores),
             format_bytes(first.memory_bytes) if first.memory_bytes is not None else _DASH,
             _elapsed(alike, now),
             (nodes.pop() if len(nodes) == 1 else f"{len(nodes)} nodes") if nodes else _DASH,
-            Text(printable(first.reason or "")),
+            printable(first.reason or ""),
         )
-    return table
+        rows.append(row)
+    columns = columns_of(["job", "name", "state", "queue"], ["cores", "memory", "time"], "node", "why")
+    return rows_table("", columns, rows)
 
 
 def _name(job: Job) -> str:

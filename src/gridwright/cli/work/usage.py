@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +25,7 @@ from gridwright.foreign_text import spreadsheet_cell
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gridwright.report.table import Table
     from gridwright.schedulers.usage import JobUsage
     from gridwright.schedulers.usage_groups import UsageGroup
     from gridwright.spec import GridSpec
@@ -168,20 +169,10 @@ def _prices(spec: GridSpec) -> Callable[[JobUsage], float | None] | None:
     return None if price is None else lambda job: price(job.node)
 
 
-def _titles(by: str) -> list[str]:
-    return [
-        by.replace("-", " "),
-        "jobs",
-        "completed",
-        "core-hours",
-        "CPU/real",
-        "peak memory",
-        "wait, mean",
-        "longest",
-        "read, GB",
-        "written, GB",
-        "USD",
-    ]
+_FIGURES = (
+    *("jobs", "completed", "core-hours", "CPU/real", "peak memory", "wait, mean", "longest"),
+    *("read, GB", "written, GB", "USD"),
+)
 
 
 def _cells(group: UsageGroup, name: str) -> list[str]:
@@ -206,26 +197,29 @@ def _cells(group: UsageGroup, name: str) -> list[str]:
     ]
 
 
-def _rows(groups: Sequence[UsageGroup], total: UsageGroup) -> list[list[str]]:
-    return [*(_cells(group, group.name or _DASH) for group in groups), _cells(total, "all")]
+def _usage_table(by: str, groups: Sequence[UsageGroup], total: UsageGroup) -> Table:
+    """A row for each group, and below a line that of all."""
+    from gridwright.report.table import columns_of, rows_table
+
+    words = by.replace("-", " ")
+    rows = [_cells(group, group.name or _DASH) for group in groups]
+    columns = columns_of([words], _FIGURES)
+    return rows_table(f"Usage by {words}", columns, rows, [_cells(total, "all")])
 
 
 def _table(by: str, groups: Sequence[UsageGroup], total: UsageGroup) -> str:
-    from rich.text import Text
-
-    from gridwright.report.terminal.frame import framed_table, text_of
+    from gridwright.report.terminal.frame import text_of
 
     if not groups:
         return "no job ended in this time"
-    titles, rows = _titles(by), _rows(groups, total)
+    table = _usage_table(by, groups, total)
     # What nobody knows of any job takes no room.
-    used = [at for at in range(len(titles)) if any(row[at] != _DASH for row in rows) or at == 0]
-    table = framed_table("", [titles[0]], [titles[at] for at in used[1:]])
-    for number, row in enumerate(rows):
-        if number == len(rows) - 1:
-            table.add_section()
-        table.add_row(*(Text(row[at]) for at in used))
-    return text_of(table)
+    unknown = [
+        column.title
+        for at, column in enumerate(table.columns)
+        if at and all(row.cells[at].text == _DASH for row in table.rows)
+    ]
+    return text_of(replace(table.without(*unknown), caption=""))
 
 
 def _csv(by: str, groups: Sequence[UsageGroup]) -> str:
@@ -277,6 +271,5 @@ def _page(
         period=" to ".join(time.strftime("%Y-%m-%d %H:%M", time.localtime(each)) for each in period),
         days=days,
         core_hours={part.name or _DASH: by_day.get(part.name, {}) for part in parts},
-        titles=_titles(by),
-        rows=_rows(parts, total),
+        table=_usage_table(by, parts, total),
     )

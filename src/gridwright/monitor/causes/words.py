@@ -11,8 +11,7 @@ from gridwright.monitor.causes.changes import MarkedEvent
 from gridwright.monitor.causes.explaining import SlowExplanation, SlowFileSystem, SlowJob
 from gridwright.monitor.causes.sharing import Sharer, Sharing
 from gridwright.monitor.causes.since import Beginning
-from gridwright.report.terminal.frame import printed
-from gridwright.report.terminal.spelling import say
+from gridwright.report.terminal.frame import printed, say
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_rate
 

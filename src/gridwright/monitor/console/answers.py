@@ -47,9 +47,10 @@ from gridwright.monitor.libraries import LibraryRow
 from gridwright.monitor.rows import MountRow
 from gridwright.monitor.served_rows import filesystem_of
 from gridwright.monitor.served_views import SERVED_JOBS
-from gridwright.monitor.table_cells import TableCell, TableRow, View, megabytes
 from gridwright.monitor.table_cells import figure as cell_of
+from gridwright.monitor.table_cells import megabytes
 from gridwright.monitor.views import binding, notes, views
+from gridwright.report.table import Table, columns_of, keyed_row
 from gridwright.spec.hosts import fold_hosts
 
 DAY_S = 86_400.0
@@ -300,13 +301,16 @@ def tables_of(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> li
     ]
 
 
-def _table(view: View) -> dict[str, Any]:
+def _table(view: Table) -> dict[str, Any]:
     """A table as `top` has it, with the figures to sort by."""
+    names = [column.title for column in view.columns]
+    figures = [place for place, column in enumerate(view.columns) if not column.words]
+    first, after = figures[0], figures[-1] + 1
     return {
-        "title": view.title,
-        "words": list(view.words),
-        "figures": list(view.figures),
-        "last": view.last,
+        "title": view.caption,
+        "words": names[:first],
+        "figures": names[first:after],
+        "last": "".join(names[after:]),
         "rows": [
             {
                 "key": row.key,
@@ -320,9 +324,9 @@ def _table(view: View) -> dict[str, Any]:
     }
 
 
-def _seen(view: View, viewer: Viewer) -> View:
+def _seen(view: Table, viewer: Viewer) -> Table:
     """The same without names that Lustre gives jobs, which tell programs and users: numbers are for all."""
-    if view.title != SERVED_JOBS or viewer.is_administrator:
+    if view.caption != SERVED_JOBS or viewer.is_administrator:
         return view
     told = (row for row in view.rows if re.fullmatch(r"[0-9_]+|other", row.cells[0].text))
     return replace(view, rows=tuple(told))
@@ -334,56 +338,52 @@ def library_now(row: LibraryRow) -> dict[str, Any]:
     return {**found, "causes": causes_of(row)[:MOST_CAUSES]}
 
 
-def _users(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> View:
+def _users(frame: Frame, facts: Mapping[str, JobFacts], viewer: Viewer) -> Table:
     """Users with what their jobs do, as far as the viewer may know them."""
     rows = tuple(
-        TableRow(
+        keyed_row(
             load.user,
-            (
-                TableCell(load.user),
-                cell_of(float(load.jobs), 0),
-                cell_of(load.cpus),
-                megabytes(load.read_bytes_per_s),
-                megabytes(load.written_bytes_per_s),
-            ),
+            load.user,
+            cell_of(float(load.jobs), 0),
+            cell_of(load.cpus),
+            megabytes(load.read_bytes_per_s),
+            megabytes(load.written_bytes_per_s),
         )
         for load in users_seen_by(viewer, frame.users, frame.jobs, facts)
     )
-    return View("Users", ("user",), ("jobs", "CPUs", "read MB/s", "write MB/s"), rows)
+    return Table("Users", columns_of(["user"], ["jobs", "CPUs", "read MB/s", "write MB/s"]), rows)
 
 
-def _beside_jobs(frame: Frame, viewer: Viewer) -> list[View]:
+def _beside_jobs(frame: Frame, viewer: Viewer) -> list[Table]:
     """What of nodes no job accounts for, and the processes of it that the viewer may know."""
     nodes = tuple(
-        TableRow(
+        keyed_row(
             row.node,
-            (
-                TableCell(row.node),
-                cell_of(row.cpus),
-                megabytes(row.read_bytes_per_s),
-                megabytes(row.written_bytes_per_s),
-            ),
+            row.node,
+            cell_of(row.cpus),
+            megabytes(row.read_bytes_per_s),
+            megabytes(row.written_bytes_per_s),
         )
         for row in frame.others
     )
     processes = tuple(
-        TableRow(
+        keyed_row(
             f"{row.node} {process.user} {process.process}",
-            (
-                TableCell(process.process),
-                TableCell(row.node),
-                TableCell(process.user),
-                cell_of(process.cpus),
-                megabytes(process.moved_bytes_per_s),
-            ),
+            process.process,
+            row.node,
+            process.user,
+            cell_of(process.cpus),
+            megabytes(process.moved_bytes_per_s),
         )
         for row in frame.others
         for process in row.processes
         if viewer.may_see(process.user)
     )
     return [
-        View("Beside jobs", ("node",), ("CPUs", "read MB/s", "write MB/s"), nodes),
-        View("Processes of no job", ("process", "of", "user"), ("CPUs", "moved MB/s"), processes),
+        Table("Beside jobs", columns_of(["node"], ["CPUs", "read MB/s", "write MB/s"]), nodes),
+        Table(
+            "Processes of no job", columns_of(["process", "of", "user"], ["CPUs", "moved MB/s"]), processes
+        ),
     ]
 
 

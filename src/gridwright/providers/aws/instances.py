@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rich.table import Table
-
 from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values, total
 from gridwright.providers.aws.images import GridImage
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
@@ -16,7 +14,8 @@ from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
 from gridwright.providers.aws.user_data import BOOT, BootReport
-from gridwright.report.terminal.frame import framed_table, text_of
+from gridwright.report.table import Table, columns_of, rows_table
+from gridwright.report.terminal.frame import text_of
 from gridwright.spec.model import GridSpec
 
 # How a grid on AWS stands: plain values, and the tables that `status` prints; nothing here calls AWS.
@@ -186,24 +185,30 @@ def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
     yield from (f"kept, and billed: {each}" for each in status.kept)
     if status.state == "not-up":
         return
-    stacks = framed_table("Stacks", ["stack", "state"], [])
-    for stack in status.stacks:
-        stacks.add_row(stack.name, stack.state or "not there")
-    yield stacks
+    stacks = ((stack.name, stack.state or "not there") for stack in status.stacks)
+    yield rows_table("Stacks", columns_of(["stack", "state"]), stacks)
     if status.machines:
         yield _machines(status)
     yield from (f"image of {each.text}" for each in status.images)
     if status.filesystems:
-        table = framed_table("File systems", ["name", "type", "id", "state", "servers"], [])
-        for each in status.filesystems:
-            servers = ", ".join(f"{one.name} {one.owner or '-'}" for one in each.claims)
-            table.add_row(each.name, each.type, each.id or "", each.state, servers)
-        yield table
+        columns = columns_of(["name", "type", "id", "state", "servers"])
+        rows = (
+            (
+                each.name,
+                each.type,
+                each.id or "",
+                each.state,
+                ", ".join(f"{one.name} {one.owner or '-'}" for one in each.claims),
+            )
+            for each in status.filesystems
+        )
+        yield rows_table("File systems", columns, rows)
     if status.costs:
-        bill = framed_table("Costs", ["what"], ["USD/h"])
-        for line in status.costs:
-            bill.add_row(line.what, "?" if line.usd_per_hour is None else f"{line.usd_per_hour:.4f}")
-        yield bill
+        bill = (
+            (line.what, "?" if line.usd_per_hour is None else f"{line.usd_per_hour:.4f}")
+            for line in status.costs
+        )
+        yield rows_table("Costs", columns_of(["what"], ["USD/h"]), bill)
     yield from bill_lines(status.costs, least=status.least_usd_per_hour)
     if status.usd_so_far is not None:
         so_far = f"So far {status.usd_so_far:.2f} USD, by list prices, in {status.hours:.1f} h"
@@ -212,11 +217,13 @@ def _status_parts(status: AwsStatus) -> Iterator[str | Table]:
 
 
 def _machines(status: AwsStatus) -> Table:
-    table = framed_table("Machines", ["machine", "role", "type", "address", "instance", "state", "setup"], [])
+    columns = columns_of(["machine", "role", "type", "address", "instance", "state", "setup"])
+    rows = []
     for each in status.machines:
         address = f"{each.address} ({each.public_address})" if each.public_address else each.address
-        table.add_row(each.name, each.role, each.type, address, each.instance or "", each.state, each.set_up)
-    return table
+        row = (each.name, each.role, each.type, address, each.instance or "", each.state, each.set_up)
+        rows.append(row)
+    return rows_table("Machines", columns, rows)
 
 
 def _lacking(status: AwsStatus) -> Iterator[str]:

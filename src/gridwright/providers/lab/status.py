@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rich.table import Table
-
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.capabilities import ServerHealth
@@ -29,7 +27,8 @@ from gridwright.providers.lab.record import (
     read,
 )
 from gridwright.providers.lab.services import ServiceState, running_lab, services_of, states
-from gridwright.report.terminal.frame import framed_table, text_of
+from gridwright.report.table import Table, columns_of, rows_table
+from gridwright.report.terminal.frame import text_of
 from gridwright.services.service import ServiceNode
 from gridwright.spec.filesystem import FileSystem
 from gridwright.spec.model import GridSpec
@@ -188,10 +187,9 @@ _STANDING = {
 
 
 def _tables(status: LabStatus) -> Iterator[Table]:
-    nodes = framed_table(f"Nodes ({status.network})", ["node", "role", "address", "state", "services"], [])
-    for node in status.nodes:
-        nodes.add_row(node.name, node.role, node.address, node.state, _services(node))
-    yield nodes
+    columns = columns_of(["node", "role", "address", "state", "services"])
+    rows = ((node.name, node.role, node.address, node.state, _services(node)) for node in status.nodes)
+    yield rows_table(f"Nodes ({status.network})", columns, rows)
     yield from status_table(status.filesystems)
 
 

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from pydantic import Field
-from rich.table import Table
 
 from gridwright.errors import input_error
 from gridwright.filesystems import kind_of
@@ -29,11 +28,12 @@ from gridwright.providers.filesystem_status import (
 )
 from gridwright.providers.provider import Provider
 from gridwright.report.figures import duration
-from gridwright.report.terminal.frame import framed_table, text_of
+from gridwright.report.table import Table, columns_of, rows_table
+from gridwright.report.terminal.frame import text_of
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import NodeState
-from gridwright.schedulers.policies import SchedulerPolicies
+from gridwright.schedulers.policies import AccountPolicy, QueuePolicy, SchedulerPolicies
 from gridwright.setup.playbook import Provided
 from gridwright.setup.playbook_yaml import playbook_yaml
 from gridwright.spec.fields import Change, HostName, SpecModel, Update
@@ -129,58 +129,63 @@ def _unasked(name: str) -> NodeState:
 
 
 def _tables(status: SiteStatus) -> Iterator[Table]:
-    nodes = framed_table("Nodes", ["nodes", "state"], ["cores", "memory", "free cores"])
+    rows = []
     alike: dict[tuple[str, int, int], list[NodeState]] = {}
     for node in status.nodes:
         alike.setdefault((node.standing, node.cores, node.memory_bytes), []).append(node)
     for (standing, cores, memory), group in alike.items():
         free = sum(node.free_cores for node in group)
         names = fold_hosts(node.name for node in group)
-        nodes.add_row(names, standing, str(cores), f"{memory / 2**30:.0f} GiB", str(free))
-    yield nodes
+        rows.append((names, standing, str(cores), f"{memory / 2**30:.0f} GiB", str(free)))
+    yield rows_table("Nodes", columns_of(["nodes", "state"], ["cores", "memory", "free cores"]), rows)
     yield from status_table(status.filesystems)
     if status.policies is not None:
         yield from _rules(status.policies)
 
 
 def _rules(policies: SchedulerPolicies) -> Iterator[Table]:
-    title = f"Queues of {policies.cluster or 'the site'} ({policies.scheduler})"
-    queues = framed_table(title, ["queue", "nodes", "for", "QOS", "limits"], ["cores", "longest", "priority"])
-    for each in policies.queues:
-        name = f"{each.name} (default)" if each.default else each.name
-        queues.add_row(
-            name if each.open else f"{name}, closed",
-            each.nodes,
-            each.accounts or "all",
-            each.qos or "",
-            _in_words(each.limits),
-            str(each.cores),
-            "no limit" if each.longest_s is None else duration(each.longest_s),
-            "" if each.priority is None else str(each.priority),
-        )
-    yield queues
+    yield rows_table(
+        f"Queues of {policies.cluster or 'the site'} ({policies.scheduler})",
+        columns_of(["queue", "nodes", "for", "QOS", "limits"], ["cores", "longest", "priority"]),
+        map(_queue_row, policies.queues),
+    )
     if policies.qos:
-        table = framed_table("Classes of service", ["QOS", "limits", "preempts"], ["priority"])
-        for qos in policies.qos:
-            table.add_row(qos.name, _in_words(qos.limits), qos.preempts or "", str(qos.priority))
-        yield table
-    if policies.accounts:
-        table = framed_table(
-            "Accounts", ["account", "of", "users", "QOS", "limits"], ["share", "used", "level"]
+        columns = columns_of(["QOS", "limits", "preempts"], ["priority"])
+        rows = (
+            (qos.name, _in_words(qos.limits), qos.preempts or "", str(qos.priority)) for qos in policies.qos
         )
-        for account in policies.accounts:
-            own = [f"{user}: {_in_words(limits)}" for user, limits in account.user_limits.items()]
-            table.add_row(
-                account.name,
-                account.parent or "",
-                ", ".join(account.users),
-                ", ".join(account.qos),
-                "; ".join([*([_in_words(account.limits)] if account.limits else []), *own]),
-                account.share or "",
-                "" if account.usage is None else f"{account.usage:.0%}",
-                "" if account.fair_share is None else f"{account.fair_share:.2f}",
-            )
-        yield table
+        yield rows_table("Classes of service", columns, rows)
+    if policies.accounts:
+        columns = columns_of(["account", "of", "users", "QOS", "limits"], ["share", "used", "level"])
+        yield rows_table("Accounts", columns, map(_account_row, policies.accounts))
+
+
+def _queue_row(queue: QueuePolicy) -> tuple[str, ...]:
+    name = f"{queue.name} (default)" if queue.default else queue.name
+    return (
+        name if queue.open else f"{name}, closed",
+        queue.nodes,
+        queue.accounts or "all",
+        queue.qos or "",
+        _in_words(queue.limits),
+        str(queue.cores),
+        "no limit" if queue.longest_s is None else duration(queue.longest_s),
+        "" if queue.priority is None else str(queue.priority),
+    )
+
+
+def _account_row(account: AccountPolicy) -> tuple[str, ...]:
+    own = [f"{user}: {_in_words(limits)}" for user, limits in account.user_limits.items()]
+    return (
+        account.name,
+        account.parent or "",
+        ", ".join(account.users),
+        ", ".join(account.qos),
+        "; ".join([*([_in_words(account.limits)] if account.limits else []), *own]),
+        account.share or "",
+        "" if account.usage is None else f"{account.usage:.0%}",
+        "" if account.fair_share is None else f"{account.fair_share:.2f}",
+    )
 
 
 def _in_words(limits: Mapping[str, str]) -> str:

@@ -11,16 +11,24 @@ from typing import Literal
 
 from gridwright.filesystems.layout import ALL
 from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction
+from gridwright.model.purchase import purchases
 from gridwright.plan.design import Design, Plan
-from gridwright.report.chain_picture import Picture, chain_pictures
-from gridwright.report.contents import ContentsEntry, contents_of
 from gridwright.report.designs import tables
-from gridwright.report.designs.charts import costs_chart, pareto_chart, plan_costs_chart, predicted_chart
-from gridwright.report.designs.layout_words import alike_layouts, at_once_text, free_space_text
+from gridwright.report.designs.charts import (
+    Picture,
+    chain_pictures,
+    costs_chart,
+    pareto_chart,
+    plan_costs_chart,
+    predicted_chart,
+)
 from gridwright.report.designs.words import (
+    alike_layouts,
+    at_once_text,
     cost_text,
     dollars,
     doubts,
+    free_space_text,
     growth_texts,
     homes,
     margin_texts,
@@ -30,10 +38,10 @@ from gridwright.report.designs.words import (
     size_text,
     streams_text,
 )
-from gridwright.report.document import rendered
+from gridwright.report.document import ContentsEntry, contents_of, rendered
 from gridwright.report.figures import ABSENT, count, listed, megabytes, plain
 from gridwright.report.plot import Chart
-from gridwright.report.tables import Table, table_of
+from gridwright.report.table import Table, table_of
 from gridwright.runs.records import finding_records
 
 _PLACEMENTS = (
@@ -265,9 +273,9 @@ def _prediction_tables(prediction: Prediction) -> tuple[Table, ...]:
         tables.together_table(prediction.together),
         tables.bursts_table(prediction),
         layouts_table(prediction),
-        *tables.services_tables(prediction),
+        *map(tables.service_table, prediction.services),
         tables.bill_table(prediction),
-        tables.purchases_table(prediction),
+        tables.purchases_table(bought) if (bought := purchases(prediction.costs)) else None,
     )
     return tuple(table for table in found if table)
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from operator import itemgetter
 
-from gridwright.model.prediction import Answer, Prediction, Together
-from gridwright.model.purchase import purchases
+from gridwright.model.prediction import Answer, Prediction, ServicePrediction, Together
+from gridwright.model.purchase import Purchase
 from gridwright.plan.design import Design, DesignExplanation, Fits, Neighbour, RequirementReading
 from gridwright.report.designs.charts import MARK_OF
-from gridwright.report.designs.service_words import (
-    SERVICE_HEADINGS,
-    service_notes,
-    service_rows,
-    service_title,
-)
 from gridwright.report.designs.words import (
     PURCHASE_WORDS,
+    SERVICE_HEADINGS,
     answer_word,
     binding,
     burst_text,
@@ -30,24 +24,30 @@ from gridwright.report.designs.words import (
     per_core,
     rate_rows,
     resilience_text,
+    service_notes,
+    service_rows,
+    service_title,
 )
 from gridwright.report.figures import ABSENT, count, megabytes, required, share
-from gridwright.report.marks import Mark
-from gridwright.report.tables import Cell, Table, table_of
+from gridwright.report.table import Cell, Table, columns_of, rows_table, table_of
 from gridwright.units import counted
 
 DESIGNS_LISTED = 100
 """Designs in the table of a plan; the chart has all."""
-_FITS: dict[Fits, tuple[str, Mark]] = {
-    "yes": ("yes", "met"),
-    "no": ("no", "missed"),
-    "open": ("open", "unjudged"),
-    "alternative": ("not needed", "unjudged"),
+_FITS: dict[Fits, Cell] = {
+    "yes": Cell("yes", "met"),
+    "no": Cell("no", "missed"),
+    "open": Cell("open", "unjudged"),
+    "alternative": Cell("not needed", "unjudged", style="dim"),
 }
+
+_STYLES: dict[Answer, str] = {"within the margin": "bold yellow"}
 
 
 def _met(answer: Answer | None) -> Cell:
-    return Cell(ABSENT) if answer is None else Cell(answer_word(answer), MARK_OF[answer])
+    if answer is None:
+        return Cell(ABSENT)
+    return Cell(answer_word(answer), MARK_OF[answer], style=_STYLES.get(answer, ""))
 
 
 def rates_table(prediction: Prediction) -> Table:
@@ -143,18 +143,11 @@ def together_table(together: Together | None) -> Table | None:
     return replace(table, note=note)
 
 
-def services_tables(prediction: Prediction) -> list[Table]:
-    """Each managed file system: what it delivers, what nodes get of it, and reads and writes at once."""
-    columns: dict[str, Callable[[tuple[str, ...]], str | Cell]] = {
-        heading: itemgetter(place) for place, heading in enumerate(SERVICE_HEADINGS)
-    }
-    return [
-        replace(
-            table_of(service_title(service), [*service_rows(service)], columns, SERVICE_HEADINGS[0]),
-            note="; ".join(service_notes(service)) + ".",
-        )
-        for service in prediction.services
-    ]
+def service_table(service: ServicePrediction) -> Table:
+    """A managed file system: what it delivers, what nodes get of it, and reads and writes at once."""
+    first, *others = SERVICE_HEADINGS
+    note = f"{'; '.join(service_notes(service))}."
+    return rows_table(service_title(service), columns_of([first], others), service_rows(service), note=note)
 
 
 def bill_table(prediction: Prediction) -> Table | None:
@@ -178,11 +171,8 @@ def bill_table(prediction: Prediction) -> Table | None:
     return replace(table, note=note)
 
 
-def purchases_table(prediction: Prediction) -> Table | None:
+def purchases_table(found: Sequence[Purchase]) -> Table:
     """The same grid, bought otherwise than on demand."""
-    found = purchases(prediction.costs)
-    if not found:
-        return None
     table = table_of(
         "The same grid bought otherwise, in USD",
         found,
@@ -258,7 +248,7 @@ def explanation_table(explanation: DesignExplanation) -> Table:
             "Requirement": lambda fit: fit.requirement,
             "Provided": lambda fit: fit.provided,
             "Required": lambda fit: fit.required,
-            "Fits": lambda fit: Cell(*_FITS[fit.fits]),
+            "Fits": lambda fit: _FITS[fit.fits],
         },
         "Provided|Required|Fits",
     )

@@ -1,15 +1,34 @@
-"""How predictions and designs are worded, alike on the terminal and on pages."""
+"""How predictions and designs are worded, alike on the terminal and on pages.
+
+Managed file systems and the layouts of libraries, too: what is chosen, why, and what it is worth.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gridwright.filesystems import kind_of
+from gridwright.filesystems.layout import ALL
 from gridwright.filesystems.resources import Operation
 from gridwright.model.doubt import doubt_factor
-from gridwright.model.prediction import Answer, Bound, Burst, LibraryPrediction, Prediction, Rates
+from gridwright.model.prediction import (
+    Answer,
+    AtOnce,
+    Bound,
+    Burst,
+    LibraryLayout,
+    LibraryPrediction,
+    MetadataRates,
+    PlacedRates,
+    Prediction,
+    PublishedDeviation,
+    Rates,
+    ServicePrediction,
+    ServiceRates,
+    UnevenSpace,
+)
 from gridwright.plan.design import Design
 from gridwright.report.figures import ABSENT, against, count, duration, listed, megabytes, share
 from gridwright.report.figures import required as required_text
@@ -268,3 +287,127 @@ def resilience_text(design: Design) -> str:
 def per_core(library: LibraryPrediction, rates: Rates) -> str:
     """MB/s per core, in as many digits as tell it from what is required."""
     return against(rates.bytes_per_s_per_core, library.requires_bytes_per_s_per_core)
+
+
+SERVICE_HEADINGS = ("MB/s that last", "read alone", "write alone", "mixed", "of it read", "written")
+"""What the columns of service_rows hold."""
+
+
+def service_rows(service: ServicePrediction) -> Iterator[tuple[str, ...]]:
+    """What the service could deliver, what all nodes get of it, and what a single one does."""
+    for who, rates in (
+        ("the service", service.service),
+        ("all nodes", service.all_nodes),
+        ("one client", service.one_client),
+    ):
+        yield who, *(megabytes(rate) for rate in _figures(rates))
+
+
+def _figures(rates: ServiceRates) -> Iterator[float]:
+    mixed = rates.mixed
+    yield from (rates.read_bytes_per_s, rates.write_bytes_per_s)
+    yield from (mixed.bytes_per_s, mixed.read_bytes_per_s, mixed.write_bytes_per_s)
+
+
+def service_title(service: ServicePrediction) -> str:
+    """Which file system it is, and what it costs."""
+    usd = service.usd_per_hour
+    cost = "no price known" if usd is None else f"{dollars(usd)} USD per hour"
+    return f"{service.filesystem}: {service.what}; {cost}"
+
+
+def service_notes(service: ServicePrediction) -> Iterator[str]:
+    """What the mix is, how far it is from what was published, and metadata."""
+    mixed = service.all_nodes.mixed
+    yield f"mixed: {share(mixed.reads)} of the bytes are read; all nodes are bound by {mixed.bound_by}"
+    if service.published is not None:
+        yield _published(service.published)
+    if service.metadata is not None:
+        yield _metadata(service.metadata)
+
+
+def _published(deviation: PublishedDeviation) -> str:
+    read, write = megabytes(deviation.read_bytes_per_s), megabytes(deviation.write_bytes_per_s)
+    side = "above" if deviation.above >= 0 else "below"
+    return (
+        f"published of such a mix: {read} read and {write} written; the model is {abs(deviation.above):.1%} "
+        f"{side} it ({deviation.source})"
+    )
+
+
+def _metadata(rates: MetadataRates) -> str:
+    text = f"metadata: {count(round(rates.per_s))} operations/s of all nodes"
+    if rates.latency_s is None or rates.per_s_per_stream is None:
+        return text
+    each = count(round(rates.per_s_per_stream))
+    return f"{text}; {each} a stream, at {rates.latency_s * 1e3:.3g} ms each"
+
+
+def alike_layouts(prediction: Prediction) -> Iterator[tuple[str, LibraryLayout]]:
+    """The layouts of a prediction, with the names of all libraries that have each for the same reason."""
+    names: dict[LibraryLayout, list[str]] = {}
+    for name, layout in prediction.layouts.items():
+        names.setdefault(layout, []).append(name)
+    for layout, alike in names.items():
+        yield listed(alike), layout
+
+
+def layout_text(layout: LibraryLayout) -> str:
+    """What it is and why, in a line."""
+    return f"{layout.choice.layout.text} ({layout.choice.reason})"
+
+
+def placed_texts(layout: LibraryLayout) -> Iterator[str]:
+    """What streams get together by how files lie on OSTs, with this layout and with one stripe per file."""
+    if layout.targets < 2:
+        return
+    if layout.uneven is not None:
+        yield _uneven_text(layout, layout.uneven)
+    for place, rates in enumerate(layout.placed):
+        yield _placed_text(layout, rates, "large files" if place == 0 else "the same files")
+    if layout.at_once is not None:
+        floor = megabytes(layout.at_once.floor_bytes_per_s)
+        yield f"{at_once_text(layout.at_once)}: {floor} MB/s or more for each"
+
+
+def at_once_text(at_once: AtOnce) -> str:
+    """What OSTs carry while all libraries are busy that have files on them."""
+    return (
+        f"with {listed([*at_once.libraries])} busy at once, {at_once.streams} streams meet the same OSTs, "
+        f"which carry {share(at_once.share)} of what all require in 95 % of placements "
+        f"({100 * at_once.required_share:.3g} % must be there)"
+    )
+
+
+def free_space_text(uneven: UnevenSpace) -> str:
+    """How far apart the free space of OSTs is."""
+    full, empty = (f"{100 * each:.0f} %" for each in (uneven.fullest_free, uneven.emptiest_free))
+    return f"{uneven.fullest} has {full} free against {empty} of {uneven.emptiest}"
+
+
+def _placed_text(layout: LibraryLayout, placed: PlacedRates, files: str) -> str:
+    streams = f"{layout.streams} stream{'s'[: layout.streams != 1]}"
+    whole = megabytes(placed.in_order_bytes_per_s)
+    if placed.stripes == ALL:
+        return f"{files} over all OSTs: every placement is alike, and {streams} share {whole} MB/s"
+    over = f"{placed.stripes} OST{'s'[: placed.stripes != 1]}"
+    sure, half = megabytes(placed.floor_bytes_per_s), megabytes(placed.median_bytes_per_s)
+    return (
+        f"{files} over {over}: {streams} on {layout.targets} OSTs share {sure} MB/s or more in 95 % of "
+        f"placements, {half} in half of them, and {whole} where files were made one after another: "
+        "the fullest OST ends last"
+    )
+
+
+def _uneven_text(layout: LibraryLayout, uneven: UnevenSpace) -> str:
+    floor = layout.placed[0].floor_bytes_per_s
+    return (
+        f"{free_space_text(uneven)}: new files of {layout.streams} streams meet {uneven.met} of "
+        f"{layout.targets} OSTs, and {_change(floor, uneven.alike_bytes_per_s)}"
+    )
+
+
+def _change(floor: float, alike: float) -> str:
+    if floor < alike:
+        return f"what they get in 95 % of placements falls from {megabytes(alike)} to {megabytes(floor)} MB/s"
+    return f"they get {megabytes(floor)} MB/s or more in 95 % of placements, as where space is alike"

@@ -8,16 +8,14 @@ from typing import Any, cast
 
 from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
-from gridwright.report.contents import ContentsEntry, contents_of
-from gridwright.report.document import rendered
+from gridwright.report.document import ContentsEntry, contents_of, rendered
 from gridwright.report.figures import ABSENT, MB, count, duration, megabytes, plain, share
-from gridwright.report.panels import Panel, PanelLine, panels_figure
 from gridwright.report.plot import Chart, safe
-from gridwright.report.tables import Table, table_of
-from gridwright.report.workload.charts import launches_chart
+from gridwright.report.table import Table, table_of
+from gridwright.report.workload.charts import Panel, PanelLine, launches_chart, panels_figure
 from gridwright.report.workload.series import Span
 from gridwright.report.workload.shares import shares_chart, shares_table, time_shares
-from gridwright.report.workload.tables import bound_words, minutes, ratio
+from gridwright.report.workload.tables import bound_words, minutes, predicted_tests, ratio
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.records import finding_records
 
@@ -55,7 +53,13 @@ def workload_prediction_page(
     span = Span(0.0, max(prediction.elapsed_s, 1e-3))
     found = (shares_chart(shares), _throughput(prediction), launches_chart(launches, span, None))
     charts = tuple(chart for chart in found if chart)
-    tables = (_in_all(prediction), _cost(cost), _tests(prediction), shares_table(shares), _busy(prediction))
+    tables = (
+        _in_all(prediction),
+        _cost(cost),
+        predicted_tests(prediction.tests),
+        shares_table(shares),
+        _busy(prediction),
+    )
     return rendered(
         "workload_design.html.j2",
         charts,
@@ -212,23 +216,6 @@ def _in_all(prediction: WorkloadPrediction) -> Table:
             "Range": lambda p: f"{ratio(p.ratio_min)} to {ratio(p.ratio_max)}",
             "Ratio of the sums": lambda p: ratio(p.ratio_of_sums),
         },
-    )
-
-
-def _tests(prediction: WorkloadPrediction) -> Table:
-    return table_of(
-        "Tests: means over the launches",
-        prediction.tests,
-        {
-            "Test": lambda t: t.test,
-            "Class": lambda t: t.class_,
-            "Launches": lambda t: count(t.launches),
-            "Real s": lambda t: plain(t.real_s),
-            "CPU s": lambda t: plain(t.cpu_s),
-            "Ratio": lambda t: ratio(t.ratio),
-            "Bound by": lambda t: bound_words(t.bound_by) if t.bound_by else ABSENT,
-        },
-        "Test|Class|Bound by",
     )
 
 

@@ -16,7 +16,7 @@ from gridwright.model.papers.checks import (
     measured_margins,
 )
 from gridwright.model.papers.figures import PAPERS
-from gridwright.report.figures import ABSENT
+from gridwright.report.figures import ABSENT, count
 from gridwright.report.papers.words import (
     KINDS,
     by_reason,
@@ -26,6 +26,7 @@ from gridwright.report.papers.words import (
     unit_text,
     value_text,
 )
+from gridwright.report.table import Cell, Table, columns_of, rows_table
 
 _INTRODUCTION = f"""# The model against the papers
 
@@ -69,31 +70,15 @@ def papers_page(check: PapersCheck) -> str:
     parts = [
         _INTRODUCTION,
         "## Summary\n",
-        *_table(
-            ["paper", "", "figures", "median", "90th percentile", "worst", "not predicted"],
-            "llrrrrr",
-            _summaries(check),
-        ),
+        *_markdown(summary_table(check)),
         "",
         reach_text(check),
         "",
         _MARGINS,
-        *_table(
-            ["bound by", "figures", "median", "90th percentile"],
-            "lrrr",
-            (
-                [
-                    KINDS[measured_margin.kind],
-                    str(measured_margin.count),
-                    percent(measured_margin.median),
-                    percent(measured_margin.p90),
-                ]
-                for measured_margin in measured_margins(check)
-            ),
-        ),
+        *_markdown(margins_table(check)),
         _CAVEATS,
         "## Grids\n",
-        *_table(["configuration", "spec", "note"], "lll", _configurations(check)),
+        *_markdown(rows_table("", columns_of(["configuration", "spec", "note"]), _configurations(check))),
         "",
         "## Predicted and published",
         *_figures(check),
@@ -108,9 +93,10 @@ def papers_page(check: PapersCheck) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _summaries(check: PapersCheck) -> Iterator[list[str]]:
-    for paper in check.papers:
-        yield [
+def summary_table(check: PapersCheck) -> Table:
+    """How far off the checks of each paper are."""
+    rows = (
+        (
             paper.paper,
             PAPERS[paper.paper],
             str(paper.count),
@@ -118,7 +104,27 @@ def _summaries(check: PapersCheck) -> Iterator[list[str]]:
             percent(paper.p90_error),
             percent(paper.worst_error),
             str(paper.not_predicted) if paper.not_predicted else ABSENT,
-        ]
+        )
+        for paper in check.papers
+    )
+    columns = columns_of(["paper", ""], ["figures", "median", "90th percentile", "worst", "not predicted"])
+    return rows_table("Absolute errors of the checks", columns, rows)
+
+
+def margins_table(check: PapersCheck) -> Table:
+    """The errors by what bound each figure."""
+    rows = (
+        (KINDS[margin.kind], count(margin.count), percent(margin.median), percent(margin.p90))
+        for margin in measured_margins(check)
+    )
+    columns = columns_of(["bound by"], ["figures", "median", "90th percentile"])
+    return rows_table("The same by what bound each: margins of predictions", columns, rows)
+
+
+def figures_table(rows: Iterable[PaperRow], missed: str = "") -> Table:
+    """What was predicted beside what is published; `missed` stands in the last column of what was missed."""
+    columns = columns_of(("fact", "figure", "unit"), ("predicted", "published", "error"), "")
+    return rows_table("", columns, (_figure(row, missed) for row in rows))
 
 
 def _configurations(check: PapersCheck) -> Iterator[list[str]]:
@@ -132,26 +138,25 @@ def _configurations(check: PapersCheck) -> Iterator[list[str]]:
 
 
 def _figures(check: PapersCheck) -> Iterator[str]:
-    heads = ["fact", "figure", "unit", "predicted", "published", "error", ""]
     for paper, title in PAPERS.items():
         rows = [row for row in check.rows if row.paper == paper and not row.repeats]
         repeated = sum(row.paper == paper for row in check.rows) - len(rows)
         yield f"\n### {paper}: {title}\n"
-        yield from _table(heads, "lllrrrl", (_figure(row) for row in rows))
+        yield from _markdown(figures_table(rows, "**miss**"))
         if repeated:
             figures = "1 figure that repeats" if repeated == 1 else f"{repeated} figures that repeat"
             yield f"\n{figures} one of these is left out; `gridwright predict --papers --json` has all."
 
 
-def _figure(row: PaperRow) -> list[str]:
-    roles = {"check": "**miss**" if row.missed else "", "context": "does not count"}
+def _figure(row: PaperRow, missed: str) -> list[str | Cell]:
+    roles = {"check": missed if row.missed else "", "context": "does not count"}
     return [
         f"`{row.fact_id}`",
         row.quantity,
         unit_text(row.unit),
         value_text(row.predicted, row.unit),
         value_text(row.published, row.unit),
-        error_text(row.error),
+        Cell(error_text(row.error), style="yellow" if row.missed else ""),
         roles[row.role],
     ]
 
@@ -174,14 +179,14 @@ def _advice(check: PapersCheck) -> Iterator[str]:
         rows = [[each.printed, each.instead] for each in check.advice if each.paper == paper]
         if rows:
             yield f"\n### {paper}: {title}\n"
-            yield from _table(["printed", "instead"], "ll", rows)
+            yield from _markdown(rows_table("", columns_of(["printed", "instead"]), rows))
 
 
-def _table(heads: Sequence[str], sides: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A Markdown table; `sides` has l or r for each column."""
-    yield _line(heads)
-    yield _line(["---:" if side == "r" else "---" for side in sides])
-    yield from (_line(row) for row in rows)
+def _markdown(table: Table) -> Iterator[str]:
+    """A Markdown table."""
+    yield _line([column.title for column in table.columns])
+    yield _line(["---" if column.words else "---:" for column in table.columns])
+    yield from (_line([cell.text for cell in row.cells]) for row in table.rows)
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -12,7 +12,8 @@ from gridwright.errors import GRAVEST_FIRST
 from gridwright.report.document import rendered
 from gridwright.report.figures import clock, count, duration, plain, seconds, share
 from gridwright.report.plot import Chart, axis_title, figure_of, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.tables import Cell, Column, Table, facts
+from gridwright.report.table import Table, columns_of, rows_table
+from gridwright.report.tables import facts
 from gridwright.runs.records import RunRecord
 from gridwright.runs.stream_sweep.record import CurvePoint, StreamSweepRecord, SweepStep
 from gridwright.runs.stream_sweep.words import binding_words, jobs
@@ -262,13 +263,8 @@ def curve_table(record: StreamSweepRecord) -> Table | None:
     """Each number of streams, and whether it holds."""
     if not record.curve:
         return None
-    words = ("Verdict",)
-    titles = ("Streams", "Steps", "CPU/real", "Launches/h", "Wall time", *words)
-    return Table(
-        "Numbers of streams (medians over their steps)",
-        tuple(Column(title, title in words) for title in titles),
-        tuple(tuple(Cell(text) for text in curve_row(point)) for point in record.curve),
-    )
+    columns = columns_of((), ("Streams", "Steps", "CPU/real", "Launches/h", "Wall time"), "Verdict")
+    return rows_table("Numbers of streams (medians over their steps)", columns, map(curve_row, record.curve))
 
 
 def curve_row(point: CurvePoint) -> tuple[str, ...]:
@@ -301,11 +297,11 @@ def _times(record: StreamSweepRecord) -> Table | None:
     names = [name for name in PARTS if any(name in part for part in parts)]
     if not names:
         return None
-    return Table(
+    return rows_table(
         "Mean time of a launch by what it went to, in seconds",
-        (Column("Streams"), *(Column(PARTS[name][0]) for name in names)),
-        tuple(
-            (Cell(count(point.streams)), *(Cell(plain(each.get(name, 0.0))) for name in names))
+        columns_of((), ("Streams", *(PARTS[name][0] for name in names))),
+        (
+            (count(point.streams), *(plain(each.get(name, 0.0)) for name in names))
             for point, each in zip(points, parts, strict=True)
         ),
     )
@@ -315,25 +311,11 @@ def _steps(record: StreamSweepRecord) -> Table | None:
     """Each step as it was run; those that were predicted are the curve itself."""
     if record.command == "predict" or not record.steps:
         return None
-    titles = (
-        "Step",
-        "Streams",
-        "CPU/real",
-        "Failed",
-        "Wall time",
-        "Queued",
-        "Largest wait",
-        "Disturbed by",
-        "Run",
-    )
-    words = ("Largest wait", "Disturbed by", "Run")
-    return Table(
+    figures = ("Step", "Streams", "CPU/real", "Failed", "Wall time", "Queued")
+    return rows_table(
         "Steps in the order in which they were run",
-        tuple(Column(title, title in words) for title in titles),
-        tuple(
-            tuple(Cell(text) for text in (str(number), *_step(step)))
-            for number, step in enumerate(record.steps, start=1)
-        ),
+        columns_of((), figures, "Largest wait", "Disturbed by", "Run"),
+        ((str(number), *_step(step)) for number, step in enumerate(record.steps, start=1)),
         note="Run is the step's own run directory, with its report, in that of the sweep.",
     )
 

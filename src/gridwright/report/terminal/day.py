@@ -7,8 +7,8 @@ from rich.console import Console
 from gridwright.model.day import CreditsOfDay, DayPrediction, LibraryDay
 from gridwright.model.day_curve import DayCurve
 from gridwright.report.figures import ABSENT, duration, listed, plain, share
-from gridwright.report.terminal.frame import printed
-from gridwright.report.terminal.spelling import cell, lined_table, say
+from gridwright.report.table import Cell, columns_of, rows_table
+from gridwright.report.terminal.frame import lined, printed, say
 
 
 @printed
@@ -16,21 +16,21 @@ def day_text(console: Console, found: DayPrediction) -> None:
     """Print the load, a line for each library and direction, and what the credits rest on."""
     say(console, f"{found.grid}: a day of {found.curve.name}, again and again", "bold")
     say(console, f"Busy cores: {_steps(found.curve)}; {share(found.curve.mean)} on average", "dim")
-    table = lined_table(
-        console, ["library", "", "binds"], ["short for", "from", "gets at least", "credits at least", "holds"]
-    )
-    for walk in found.walks:
-        table.add_row(
-            cell(console, _name(walk, found)),
-            cell(console, walk.operation),
-            cell(console, walk.bound_by or ABSENT),
-            cell(console, duration(walk.short_s) if walk.short_s else ABSENT),
-            cell(console, clock_of(walk.first_short_s)),
-            cell(console, share(walk.least)),
-            cell(console, _lowest(walk)),
-            cell(console, "yes" if walk.holds else "no", "green" if walk.holds else "bold red"),
+    figures = ("short for", "from", "gets at least", "credits at least", "holds")
+    rows = (
+        (
+            _name(walk, found),
+            walk.operation,
+            walk.bound_by or ABSENT,
+            duration(walk.short_s) if walk.short_s else ABSENT,
+            clock_of(walk.first_short_s),
+            share(walk.least),
+            _lowest(walk),
+            Cell("yes", "met") if walk.holds else Cell("no", "missed"),
         )
-    console.print(table)
+        for walk in found.walks
+    )
+    console.print(lined(console, rows_table("", columns_of(("library", "", "binds"), figures), rows)))
     for line in _credit_lines(found):
         say(console, line, indent=2)
     answer = "the load is served all day" if found.holds else "the load is not served all day"

@@ -1,4 +1,7 @@
-"""A plan on the terminal: how requirements were read, ranked designs, and why others are no better."""
+"""A plan on the terminal: how requirements were read, ranked designs, and why others are no better.
+
+One for a deadline, too: designs by cost, when their nights end, and what determines that.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,24 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gridwright.model.purchase import purchases
-from gridwright.plan.design import Design, DesignExplanation, Fits, Plan
-from gridwright.report.designs.layout_words import alike_layouts, layout_text
+from gridwright.plan.deadline import DeadlinePlan, NightDesign
+from gridwright.plan.design import Design, DesignExplanation, Plan
+from gridwright.report.designs.tables import explanation_table, readings_table
 from gridwright.report.designs.words import (
+    alike_layouts,
     answer_word,
     binding,
     dollars,
     growth_texts,
+    layout_text,
     monthly,
     nodes_text,
     resilience_text,
 )
-from gridwright.report.figures import ABSENT, count, megabytes, plain
-from gridwright.report.terminal.frame import printed
-from gridwright.report.terminal.purchase import purchase_line
-from gridwright.report.terminal.spelling import cell, fits, lined_table, say
+from gridwright.report.figures import ABSENT, count, duration, megabytes, plain
+from gridwright.report.table import Column, columns_of, rows_table
+from gridwright.report.terminal.frame import lined, printed, say
+from gridwright.report.terminal.prediction import purchase_line
 from gridwright.units import counted
 
 DESIGNS_SHOWN = 10
@@ -32,12 +38,6 @@ MARGIN_NOTE = (
 )
 TYPES_NAMED = 5
 """Types without a price that are named; --json has all."""
-_FITS: dict[Fits, tuple[str, str]] = {
-    "yes": ("yes", "green"),
-    "no": ("no", "bold red"),
-    "open": ("open", ""),
-    "alternative": ("not needed", "dim"),
-}
 
 
 @printed
@@ -93,27 +93,29 @@ def _print_readings(console: Console, plan: Plan) -> None:
     if not plan.readings:
         return
     say(console, "Requirements, as they were read", "bold")
-    table = lined_table(console, ["what", "read as", "source"], [])
-    for reading in plan.readings:
-        table.add_row(*(cell(console, text) for text in (reading.what, reading.value, reading.source)))
-    console.print(table)
+    titles = {"What": "what", "Read as": "read as", "Where from": "source"}
+    table = readings_table(plan.readings)
+    console.print(lined(console, table.only({of: Column(title, words=True) for of, title in titles.items()})))
 
 
 def _print_designs(console: Console, designs: Sequence[Design]) -> None:
     console.print()
     say(console, "Designs, cheapest first (* on the Pareto front)", "bold")
-    right = ["USD/h", "USD/month", "MB/s per core", "resilience"]
-    table = lined_table(console, ["#", "nodes", "met"], right)
-    whole = lined_table(console, ["#", "nodes", "met"], right)
-    whole.add_column("binds")
-    for rank, design in enumerate(designs, start=1):
-        met = answer_word(design.prediction.answer)
-        words = (f"{rank}{'*' if design.front else ''}", nodes_text(design), met, *design_figures(design))
-        cells = [cell(console, text) for text in words]
-        table.add_row(*cells)
-        whole.add_row(*cells, cell(console, binding(design)))
-    is_whole = fits(console, whole)
-    console.print(whole if is_whole else table)
+    figures = ("USD/h", "USD/month", "MB/s per core", "resilience")
+    rows = (
+        (
+            f"{rank}{'*' if design.front else ''}",
+            nodes_text(design),
+            answer_word(design.prediction.answer),
+            *design_figures(design),
+            binding(design),
+        )
+        for rank, design in enumerate(designs, start=1)
+    )
+    table = rows_table("", columns_of(("#", "nodes", "met"), figures, "binds"), rows)
+    whole = lined(console, table)
+    is_whole = whole.fits(console, console.width)
+    console.print(whole if is_whole else lined(console, table.without("binds")))
     if any(design.prediction.answer == "within the margin" for design in designs):
         say(console, MARGIN_NOTE, "dim")
     for rank, design in enumerate(designs, start=1):
@@ -148,12 +150,12 @@ def _print_front(console: Console, designs: Sequence[Design], limit: int) -> Non
         "Pareto front: none is at least as cheap, as fast and as resilient, and better in one",
         "bold",
     )
-    table = lined_table(console, ["#", "nodes", "survives"], ["USD/h", "MB/s per core", "resilience"])
+    rows = []
     for rank, design in front:
         hourly, _, rate, resilience = design_figures(design)
-        words = (str(rank), nodes_text(design), design.survives, hourly, rate, resilience)
-        table.add_row(*(cell(console, text) for text in words))
-    console.print(table)
+        rows.append((str(rank), nodes_text(design), design.survives, hourly, rate, resilience))
+    columns = columns_of(["#", "nodes", "survives"], ["USD/h", "MB/s per core", "resilience"])
+    console.print(lined(console, rows_table("", columns, rows)))
     for rank, design in front:
         if rank > limit:
             say(console, f"{rank}. {design.title}", indent=2)
@@ -174,15 +176,75 @@ def _print_neighbours(console: Console, plan: Plan) -> None:
 def _print_explanation(console: Console, explanation: DesignExplanation) -> None:
     console.print()
     say(console, f"{explanation.instance} against each requirement", "bold")
-    table = lined_table(console, ["requirement", "provided", "required", "fits"], [])
-    for fit in explanation.fits:
-        word, style = _FITS[fit.fits]
-        words = [cell(console, text) for text in (fit.requirement, fit.provided, fit.required)]
-        table.add_row(*words, cell(console, word, style))
-    console.print(table)
+    table = explanation_table(explanation)
+    titles = {column.title: Column(column.title.lower(), words=True) for column in table.columns}
+    console.print(lined(console, table.only(titles)))
     say(console, explanation.verdict)
     if explanation.cheapest is not None:
         cost = f"{dollars(explanation.cheapest.usd_per_hour)} USD/h"
         say(console, f"the cheapest design with it: {explanation.cheapest.title}, {cost}")
     else:
         say(console, f"the cheapest design with it: {ABSENT}")
+
+
+CAUSES = 2
+"""Causes that are named for each job of the critical path."""
+
+
+@printed
+def deadline_text(console: Console, plan: DeadlinePlan) -> None:
+    """Print a plan for a deadline."""
+    say(console, f"{plan.grid}: {_deadline_outcome(plan)}", "bold" if plan.best else "bold red")
+    searched = f"{count(plan.considered)} candidates, {counted(plan.simulated, 'simulation')}"
+    say(console, f"{plan.night}, {counted(plan.jobs, 'job')}; {searched} in {plain(plan.seconds)} s", "dim")
+    if plan.designs:
+        _print_nights(console, plan)
+    if plan.saved_usd_per_hour is not None:
+        say(console, f"one more hour would save {dollars(plan.saved_usd_per_hour)} USD per hour")
+    shown = plan.best or plan.fastest
+    if shown is not None:
+        _print_path(console, shown)
+
+
+def _deadline_outcome(plan: DeadlinePlan) -> str:
+    within = duration(plan.finish_within_s)
+    if plan.best is not None:
+        cost = f"{dollars(plan.best.usd_per_hour)} USD per hour"
+        return f"the jobs end within {within} from {cost} on, after {duration(plan.best.finish_s)}"
+    if plan.fastest is None or plan.missed_by_s is None:
+        return "no design meets the other requirements: leave out jobs to see what binds"
+    ends = f"the fastest ends after {duration(plan.fastest.finish_s)}"
+    late = f"{duration(plan.missed_by_s)} too late"
+    return f"no design ends the jobs within {within}: {ends}, {late}; {plan.fastest.bound_by} binds"
+
+
+def _print_nights(console: Console, plan: DeadlinePlan) -> None:
+    console.print()
+    say(console, "Designs in time by cost, then those too late (* no cheaper one ends as early)", "bold")
+    columns = columns_of(["#", "in time"], ["USD/h", "USD/night", "ends after", "steady rates alone"])
+    rows = (
+        (
+            f"{rank}{'*' if each.front else ''}",
+            "yes" if each.meets else "no",
+            dollars(each.usd_per_hour),
+            dollars(each.usd_per_night),
+            duration(each.finish_s),
+            duration(each.least_s),
+        )
+        for rank, each in enumerate(plan.designs, start=1)
+    )
+    console.print(lined(console, rows_table("", columns, rows)))
+    for rank, each in enumerate(plan.designs, start=1):
+        say(console, f"{rank}. {each.title}")
+
+
+def _print_path(console: Console, design: NightDesign) -> None:
+    console.print()
+    say(console, f"Critical path of {design.title}", "bold")
+    rows = []
+    for each in design.path:
+        causes = [f"{cause} {duration(seconds)}" for cause, seconds in list(each.waits.items())[:CAUSES]]
+        name = each.test if each.count == 1 else f"{each.test} ({each.count} times)"
+        rows.append((name, ", ".join(causes), duration(each.start_s), duration(each.end_s)))
+    columns = columns_of(["job", "waits for"], ["begins", "ends"])
+    console.print(lined(console, rows_table("", columns, rows)))

@@ -1,39 +1,34 @@
-"""A prediction on the terminal: the rate of each library, what limits it, and the costs."""
+"""A prediction on the terminal: the rate of each library, what limits it, the costs, and how else to buy."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
-from rich.text import Text
 
 from gridwright.filesystems.resources import Operation
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
-from gridwright.model.purchase import purchases
-from gridwright.report.designs.layout_words import alike_layouts, layout_text, placed_texts
-from gridwright.report.designs.service_words import (
-    SERVICE_HEADINGS,
-    service_notes,
-    service_rows,
-    service_title,
-)
+from gridwright.model.purchase import Purchase, purchases
+from gridwright.report.designs.tables import purchases_table, rates_table, service_table
 from gridwright.report.designs.words import (
-    RateRow,
-    answer_word,
+    alike_layouts,
     burst_text,
     cost_text,
     dollars,
     doubts,
     groups,
+    layout_text,
     margin_texts,
-    next_text,
     per_core,
-    rate_rows,
+    placed_texts,
+    service_notes,
     size_text,
     streams_text,
 )
 from gridwright.report.figures import ABSENT, listed, megabytes, required, share
-from gridwright.report.terminal.frame import printed
-from gridwright.report.terminal.purchase import print_purchases
-from gridwright.report.terminal.spelling import WIDE, cell, fits, lined_table, say, say_findings, spelled
+from gridwright.report.table import Column, columns_of, rows_table
+from gridwright.report.terminal.frame import WIDE, lined, print_findings, printed, say, spelled
+from gridwright.runs.records import finding_records
 
 _BAR = 32
 """Columns of a bar of the chart of limits."""
@@ -41,7 +36,18 @@ _SHORT_BAR = 20
 """And where there are few."""
 _AT_MOST = 4.0
 """A limit further above what is required than this many times is cut at the end of its bar."""
-_RATES = ("required", "per core", "per node", "in all", "met")
+_NAMES: dict[str, str | Column] = {"Library": Column("library", words=True), "Operation": "op"}
+_RATES: dict[str, str | Column] = {
+    "Required per core": "required",
+    "Per core": "per core",
+    "Per node": "per node",
+    "In all": "in all",
+    "Met": Column("met"),
+}
+_BOUNDS: dict[str, str | Column] = {
+    "Bound by": "bound by",
+    "Next, above the rate": "next (above the rate)",
+}
 _ANSWERS: dict[Answer, str] = {"yes": "met", "within the margin": "within the margin", "no": "missed"}
 STYLES: dict[Answer | None, str] = {
     "yes": "bold green",
@@ -49,7 +55,6 @@ STYLES: dict[Answer | None, str] = {
     "no": "bold red",
     None: "",
 }
-_BOUNDS = ("bound by", "next (above the rate)")
 
 
 @printed
@@ -71,7 +76,7 @@ def prediction_text(console: Console, prediction: Prediction, explain: bool = Fa
         _print_layouts(console, prediction)
         _print_bill(console, prediction)
         print_purchases(console, purchases(prediction.costs))
-    say_findings(console, prediction.findings)
+    print_findings(console, finding_records(prediction.findings))
     _print_verdict(console, prediction)
 
 
@@ -89,18 +94,12 @@ def _print_verdict(console: Console, prediction: Prediction) -> None:
 
 def _print_rates(console: Console, prediction: Prediction) -> None:
     say(console, f"MB/s that last, each library alone, {streams_text(prediction)}", "bold")
-    whole = lined_table(console, ["library", "op"], [*_RATES])
-    figures = lined_table(console, ["library", "op"], [*_RATES])
-    bounds = lined_table(console, ["library", "op", *_BOUNDS], [])
-    for name in _BOUNDS:
-        whole.add_column(name)
-    for row in rate_rows(prediction):
-        names = [cell(console, row.name), cell(console, row.operation)]
-        whole.add_row(*names, *_figures(console, row), *_bounds(console, row.rates))
-        figures.add_row(*names, *_figures(console, row))
-        bounds.add_row(*names, *_bounds(console, row.rates))
-    for table in [whole] if fits(console, whole) else [figures, bounds]:
-        console.print(table)
+    table = rates_table(prediction)
+    whole, figures, bounds = (
+        lined(console, table.only(_NAMES | columns)) for columns in (_RATES | _BOUNDS, _RATES, _BOUNDS)
+    )
+    for shown in [whole] if whole.fits(console, console.width) else [figures, bounds]:
+        console.print(shown)
 
 
 def _print_margins(console: Console, prediction: Prediction) -> None:
@@ -115,20 +114,6 @@ def _rows(prediction: Prediction) -> list[tuple[LibraryPrediction, str, Rates]]:
         for library in prediction.libraries
         for operation, rates in library.rates.items()
     ]
-
-
-def _figures(console: Console, row: RateRow) -> list[Text]:
-    return [
-        cell(console, required(row.library.requires_bytes_per_s_per_core)),
-        cell(console, per_core(row.library, row.rates)),
-        cell(console, megabytes(row.rates.bytes_per_s_per_node)),
-        cell(console, megabytes(row.rates.bytes_per_s)),
-        cell(console, answer_word(row.answer), STYLES[row.answer].replace("bold green", "green")),
-    ]
-
-
-def _bounds(console: Console, rates: Rates) -> list[Text]:
-    return [cell(console, rates.bound_by.resource), cell(console, next_text(rates))]
 
 
 def _print_bursts(console: Console, prediction: Prediction) -> None:
@@ -149,12 +134,9 @@ def _print_bursts(console: Console, prediction: Prediction) -> None:
 
 def _print_services(console: Console, prediction: Prediction) -> None:
     for service in prediction.services:
-        say(console, service_title(service), "bold")
-        first, *others = SERVICE_HEADINGS
-        table = lined_table(console, [first], others)
-        for row in service_rows(service):
-            table.add_row(*(cell(console, text) for text in row))
-        console.print(table)
+        table = service_table(service)
+        say(console, table.caption, "bold")
+        console.print(lined(console, table))
         for note in service_notes(service):
             say(console, note, indent=2)
 
@@ -251,14 +233,40 @@ def _print_bill(console: Console, prediction: Prediction) -> None:
     if not prediction.costs:
         return
     say(console, "The bill", "bold")
-    table = lined_table(console, ["what"], ["USD per hour", "of all"])
+    rows = []
     total = prediction.usd_per_hour
     for cost in prediction.costs:
         usd = cost.usd_per_hour
         part = f"{usd / total:.0%}" if usd is not None and total else ABSENT
-        table.add_row(
-            cell(console, cost.what),
-            cell(console, "no price known" if usd is None else dollars(usd)),
-            cell(console, part),
-        )
-    console.print(table)
+        rows.append((cost.what, "no price known" if usd is None else dollars(usd), part))
+    columns = columns_of(["what"], ["USD per hour", "of all"])
+    console.print(lined(console, rows_table("", columns, rows)))
+
+
+def print_purchases(console: Console, purchases: Sequence[Purchase]) -> None:
+    """Print what the grid costs with each way to buy, and what that rests on."""
+    if not purchases:
+        return
+    say(console, "The same grid bought otherwise", "bold")
+    table = purchases_table(purchases).only(
+        {
+            "What": "what",
+            "Per hour": "USD per hour",
+            "Of on demand": "of on demand",
+        }
+    )
+    console.print(lined(console, table))
+    left = sorted({name for each in purchases if each.option != "spot" for name in each.at_list_price})
+    if left:
+        say(console, f"Counted as on demand, as no factor is known: {listed(left)}", "dim")
+    for purchase in purchases:
+        if purchase.interrupted:
+            say(
+                console, f"Spot instances taken away within a month: {listed([*purchase.interrupted])}", "dim"
+            )
+    say(console, f"Factors: {listed(sorted({each.source for each in purchases}))}", "dim")
+
+
+def purchase_line(purchases: Sequence[Purchase]) -> str:
+    """The same in one line for a design; empty where nothing is known."""
+    return ", ".join(f"{purchase.option} {dollars(purchase.usd_per_hour)}" for purchase in purchases)

@@ -9,18 +9,23 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from gridwright.errors import GRAVEST_FIRST
 from gridwright.report.figures import ABSENT, against, age, count, megabytes, plain, seconds_since
 from gridwright.report.iotest_nodes import node_phases, slowest
-from gridwright.report.layouts import TITLES as TITLES_OF_LAYOUTS
-from gridwright.report.layouts import layout_row, layouts_note
 from gridwright.report.marks import Mark, mark_of, mark_of_repeats
-from gridwright.report.repeats import NOTE, TITLES, percent, repeats_rows
 from gridwright.report.run_summary import KINDS, summarize
-from gridwright.report.terminal.frame import framed_table, print_findings, printed
+from gridwright.report.table import Cell, Column, Table, columns_of, rows_table
+from gridwright.report.tables import (
+    LAYOUT_TITLES,
+    REPEAT_NOTE,
+    REPEAT_TITLES,
+    layout_row,
+    layouts_note,
+    percent,
+    repeats_rows,
+)
+from gridwright.report.terminal.frame import framed, print_findings, printed
 from gridwright.report.terminal.stream_sweep import sweep_text
 from gridwright.report.terminal.workload import workload_text
 from gridwright.report.verdict import verdict_in_words
@@ -46,19 +51,18 @@ def nodes_table(library: LibraryRecord) -> Table | None:
     total = len(phases[0].nodes)
     of = f", the {len(names)} slowest of {total}" if len(names) < total else ""
     heads = [head for phase in phases for head in _heads(phase)]
-    table = framed_table(f"{library.library} by node{of}", ["node"], [*heads, "state"])
     by_name = [{node.node: node for node in phase.nodes} for phase in phases]
+    rows: list[list[str | Cell]] = []
     for name in names:
         found = [nodes.get(name) for nodes in by_name]
         cells = [cell for phase, node in zip(phases, found, strict=True) for cell in _of_node(phase, node)]
         failed = any(node is None or node.status == "failed" for node in found)
         disturbed = any(node is not None and node.disturbed for node in found)
-        state = Text("failed", "bold red") if failed else "disturbed" if disturbed else ""
-        table.add_row(name, *cells, state)
-    table.add_section()
+        state = Cell("failed", "failed") if failed else "disturbed" if disturbed else ""
+        rows.append([name, *cells, state])
     cells = [cell for phase in phases for cell in _figures(phase.op, phase)]
-    table.add_row("together", *cells, "")
-    return table
+    columns = columns_of(["node"], [*heads, "state"])
+    return rows_table(f"{library.library} by node{of}", columns, rows, [["together", *cells, ""]])
 
 
 def _heads(phase: PhaseRecord) -> list[str]:
@@ -86,10 +90,10 @@ def _figures(op: str, figures: PhaseRecord | NodePhaseRecord) -> list[str]:
 def iotest_text(console: Console, record: IotestRecord) -> None:
     """Print one table of all libraries, then what only some of them have, then the findings."""
     if any(library.phases for library in record.libraries):
-        console.print(_phases(record))
+        console.print(framed(_phases(record)))
     if any(library.repeats for library in record.libraries):
-        console.print(_repeats(record))
-        console.print(NOTE, style="dim")
+        console.print(framed(_repeats(record)))
+        console.print(REPEAT_NOTE, style="dim")
     compared = [each for each in record.libraries if each.layouts is not None and each.layouts.figures]
     for library in compared:
         _print_layouts(console, library)
@@ -97,28 +101,28 @@ def iotest_text(console: Console, record: IotestRecord) -> None:
         console.print(METHOD, style="dim")
     for library in record.libraries:
         if (nodes := nodes_table(library)) is not None:
-            console.print(nodes)
+            console.print(framed(nodes))
         for table in _extras(library):
-            console.print(table)
+            console.print(framed(table))
     print_findings(console, record.findings)
 
 
 def _phases(record: IotestRecord) -> Table:
-    table = framed_table(
-        "Throughput (MB = 10^6 bytes)",
-        ["library", "op"],
-        ["streams", "MB/s", "MB/s per core", "required", "met", "p99 ms", "cached"],
+    figures = ("streams", "MB/s", "MB/s per core", "required", "met", "p99 ms", "cached")
+    libraries = (
+        [
+            *(_phase_row(library, phase) for phase in library.phases),
+            *(
+                _phase_row(library, phase, chosen=True)
+                for phase in (library.layouts.phases if library.layouts else ())
+            ),
+        ]
+        for library in record.libraries
     )
-    for library in record.libraries:
-        for phase in library.phases:
-            table.add_row(*_phase_row(library, phase))
-        for phase in library.layouts.phases if library.layouts else ():
-            table.add_row(*_phase_row(library, phase, chosen=True))
-        table.add_section()
-    return table
+    return rows_table("Throughput (MB = 10^6 bytes)", columns_of(("library", "op"), figures), *libraries)
 
 
-def _phase_row(library: LibraryRecord, phase: PhaseRecord, *, chosen: bool = False) -> list[str | Text]:
+def _phase_row(library: LibraryRecord, phase: PhaseRecord, *, chosen: bool = False) -> list[str | Cell]:
     judged = phase.op in JUDGED and not chosen
     required = library.requires_bytes_per_s_per_core if judged else None
     p99 = phase.latency_us.p99
@@ -144,15 +148,13 @@ def _named(phase: PhaseRecord) -> str:
 
 
 def _repeats(record: IotestRecord) -> Table:
-    table = framed_table(
-        "Repeats", ["library", "op", "figure"], [title.lower() for title in TITLES] + ["met"]
+    columns = columns_of(("library", "op", "figure"), [*(title.lower() for title in REPEAT_TITLES), "met"])
+    rows = (
+        [library.library, *row, _met_by_repeats(library, figure)]
+        for library in record.libraries
+        for figure, row in zip(library.repeats, repeats_rows(library.repeats), strict=True)
     )
-    for library in record.libraries:
-        required = library.requires_bytes_per_s_per_core
-        for found, row in zip(library.repeats, repeats_rows(library.repeats), strict=True):
-            asked = required if found.of in JUDGED else None
-            table.add_row(library.library, *row, _met_by_repeats(library, found, asked))
-    return table
+    return rows_table("Repeats", columns, rows)
 
 
 def _print_layouts(console: Console, library: LibraryRecord) -> None:
@@ -160,22 +162,17 @@ def _print_layouts(console: Console, library: LibraryRecord) -> None:
     layouts = library.layouts
     if layouts is None:
         return
-    table = framed_table(
-        f"{library.library}: two layouts of files",
-        ["op", "figure"],
-        [title.lower() for title in TITLES_OF_LAYOUTS],
-    )
-    for figure in layouts.figures:
-        table.add_row(*layout_row(figure)[:-1])
-    console.print(table)
+    columns = columns_of(("op", "figure"), [title.lower() for title in LAYOUT_TITLES])
+    rows = (layout_row(figure)[:-1] for figure in layouts.figures)
+    console.print(framed(rows_table(f"{library.library}: two layouts of files", columns, rows)))
     console.print(f"Layouts: {layouts_note(layouts)}.", markup=False)
     for figure in layouts.figures:
         console.print(f"{figure.of}: {figure.verdict}.", style="bold", markup=False)
 
 
-_WORDS: dict[Mark, str | Text] = {
-    "met": Text("yes", "green"),
-    "missed": Text("no", "bold red"),
+_WORDS: dict[Mark, str] = {
+    "met": "yes",
+    "missed": "no",
     "cached": "does not count",
     "partial": "not proven",
     "disturbed": "not proven",
@@ -183,39 +180,46 @@ _WORDS: dict[Mark, str | Text] = {
 }
 
 
-def _met_by_repeats(library: LibraryRecord, figure: RepeatedFigure, required: float | None) -> str | Text:
+def _met_by_repeats(library: LibraryRecord, figure: RepeatedFigure) -> str | Cell:
+    required = library.requires_bytes_per_s_per_core if figure.of in JUDGED else None
     if required is None or figure.of is None:
         return ABSENT
-    return _WORDS.get(mark_of_repeats(library, figure.of, judged=True), ABSENT)
+    return _met_word(mark_of_repeats(library, figure.of, judged=True))
 
 
-def _met(phase: PhaseRecord, required: float | None) -> str | Text:
-    return ABSENT if required is None else _WORDS.get(mark_of(phase, required, judged=True), ABSENT)
+def _met(phase: PhaseRecord, required: float | None) -> str | Cell:
+    return ABSENT if required is None else _met_word(mark_of(phase, required, judged=True))
+
+
+def _met_word(mark: Mark) -> str | Cell:
+    return Cell(_WORDS[mark], mark) if mark in _WORDS else ABSENT
 
 
 def _extras(library: LibraryRecord) -> list[Table]:
     tables = []
     for phase in library.phases:
         if phase.operations:
-            table = framed_table(
-                f"{library.library}: {_named(phase)}", ["operation"], ["count", "seconds", "op/s"]
+            columns = columns_of(["operation"], ["count", "seconds", "op/s"])
+            rows = (
+                (name, count(figures.count), plain(figures.seconds), count(figures.ops_per_s))
+                for name, figures in phase.operations.items()
             )
-            for name, figures in phase.operations.items():
-                table.add_row(name, count(figures.count), plain(figures.seconds), count(figures.ops_per_s))
-            tables.append(table)
+            tables.append(rows_table(f"{library.library}: {_named(phase)}", columns, rows))
         if phase.steady:
             tables.append(_steady(library, phase, phase.steady))
     for sweep in library.sweeps:
         title = f"{library.library}: {sweep.op} by streams, knee at {sweep.knee_streams or ABSENT}"
-        table = framed_table(title, [], ["streams", "MB/s", "MB/s per core", "of peak"])
-        for point in sweep.points:
-            table.add_row(
+        columns = columns_of((), ["streams", "MB/s", "MB/s per core", "of peak"])
+        rows = (
+            (
                 str(point.streams),
                 megabytes(point.rate_bytes_per_s),
                 megabytes(point.per_core_bytes_per_s),
                 _share(point, sweep.peak_bytes_per_s),
             )
-        tables.append(table)
+            for point in sweep.points
+        )
+        tables.append(rows_table(title, columns, rows))
     return tables
 
 
@@ -224,19 +228,15 @@ def _share(point: SweepPoint, peak: float | None) -> str:
 
 
 def _steady(library: LibraryRecord, phase: PhaseRecord, steady: Steady) -> Table:
-    table = framed_table(
-        f"{library.library}: {phase.op} until steady",
-        ["steady"],
-        ["peak MB/s", "lasted s", "steady MB/s", "changes at s"],
-    )
-    table.add_row(
+    row = (
         "yes" if steady.steady else "no",
         megabytes(steady.peak_bytes_per_s),
         plain(steady.peak_lasted_s),
         megabytes(steady.steady_bytes_per_s),
         ", ".join(plain(point) for point in steady.change_points_s) or ABSENT,
     )
-    return table
+    columns = columns_of(["steady"], ["peak MB/s", "lasted s", "steady MB/s", "changes at s"])
+    return rows_table(f"{library.library}: {phase.op} until steady", columns, [row])
 
 
 @printed
@@ -283,19 +283,22 @@ def runs_text(console: Console, found: Sequence[LoadedRun], now: datetime) -> No
     """Print one line per run: its age, how it ended, and the figure closest to its requirement."""
     shared = len({entry.owner for entry in found}) > 1
     owner = ["owner"] if shared else []
-    table = framed_table("", ["run", *owner, "age", "verdict", "grade", "required", "figure"], [])
-    for entry in found:
-        summary = summarize(entry)
-        table.add_row(
-            Text(entry.path.name, overflow="fold"),
-            *([user_name(entry.owner)] if shared else []),
-            age(seconds_since(entry.run.started, now)),
-            KINDS[summary.kind],
-            summary.grade or ABSENT,
-            summary.requirement_text,
-            summary.figure_text,
-        )
-    console.print(table)
+    run = Column("run", words=True, wrap="fold")
+    columns = columns_of([run, *owner, "age", "verdict", "grade", "required", "figure"])
+    console.print(framed(rows_table("", columns, (_run_row(entry, shared, now) for entry in found))))
+
+
+def _run_row(entry: LoadedRun, shared: bool, now: datetime) -> list[str]:
+    summary = summarize(entry)
+    return [
+        entry.path.name,
+        *([user_name(entry.owner)] if shared else []),
+        age(seconds_since(entry.run.started, now)),
+        KINDS[summary.kind],
+        summary.grade or ABSENT,
+        summary.requirement_text,
+        summary.figure_text,
+    ]
 
 
 _UNITS = {
@@ -321,15 +324,15 @@ _OF_REPEATS = (
 def comparison_text(console: Console, a: LoadedRun, b: LoadedRun, comparisons: Sequence[Comparison]) -> None:
     """Print the ratio of each figure of two runs with its noise, and what change repeats could tell."""
     repeats = any(entry.least_change is not None for entry in comparisons)
-    table = framed_table(
-        f"A: {a.path.name}\nB: {b.path.name}",
+    columns = columns_of(
         ["library", "op", "figure"],
         ["A", "B", "B/A", "noise (95 %)", *(["least change told"] if repeats else []), ""],
     )
     words = {True: "differs", False: "within noise", None: ""}
+    rows = []
     for entry in comparisons:
         unit, scale = _UNITS[entry.figure]
-        table.add_row(
+        row = [
             entry.library,
             entry.op,
             unit,
@@ -339,7 +342,8 @@ def comparison_text(console: Console, a: LoadedRun, b: LoadedRun, comparisons: S
             f"± {entry.noise:.3f}" if entry.noise is not None else ABSENT,
             *([percent(entry.least_change)] if repeats else []),
             words[entry.differs],
-        )
-    console.print(table)
+        ]
+        rows.append(row)
+    console.print(framed(rows_table(f"A: {a.path.name}\nB: {b.path.name}", columns, rows)))
     if repeats:
         console.print(_OF_REPEATS, style="dim")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from gridwright.report.figures import ABSENT, count, duration, plain
-from gridwright.report.stream_sweep.page import ratio_text
-from gridwright.report.terminal.frame import framed_table, print_findings, printed
-from gridwright.report.terminal.spelling import say
+from gridwright.report.figures import ABSENT, plain
+from gridwright.report.stream_sweep.page import curve_row
+from gridwright.report.table import Cell, columns_of, rows_table
+from gridwright.report.terminal.frame import framed, print_findings, printed, say
 from gridwright.runs.stream_sweep.record import CurvePoint, StreamSweepRecord
 from gridwright.runs.stream_sweep.words import streams_text
 
 _WIDTH = 20
 """Characters of a bar that is as long as a ratio of 1."""
-_VERDICTS: dict[bool | None, str | Text] = {
-    True: Text("holds", "green"),
-    False: Text("too many", "bold red"),
-    None: "not judged",
+_VERDICTS = {
+    True: Cell("holds", "met"),
+    False: Cell("too many", "missed"),
+    None: Cell("not judged"),
 }
 
 
@@ -28,14 +28,11 @@ def sweep_text(console: Console, record: StreamSweepRecord) -> None:
         console, f"sweep of {record.matrix}{f', scale {record.scale}' if record.scale else ''}: {record.rule}"
     )
     if record.curve:
-        table = framed_table(
-            "Numbers of streams (medians over their steps)",
-            ["", "largest wait", "verdict"],
-            ["streams", "steps", "CPU/real", "launches/h", "wall time"],
+        columns = columns_of(
+            ["", "largest wait", "verdict"], ["streams", "steps", "CPU/real", "launches/h", "wall time"]
         )
-        for point in record.curve:
-            table.add_row(*_row(point))
-        console.print(table)
+        title = "Numbers of streams (medians over their steps)"
+        console.print(framed(rows_table(title, columns, map(_row, record.curve))))
     for point in record.curve:
         if point.why and point.streams != record.falls_at:
             say(console, f"{streams_text(point.streams)}: {point.why}", indent=2)
@@ -51,16 +48,12 @@ def sweep_text(console: Console, record: StreamSweepRecord) -> None:
     print_findings(console, record.findings)
 
 
-def _row(point: CurvePoint) -> list[str | Text]:
+def _row(point: CurvePoint) -> list[str | Cell]:
     waits = {cause: seconds for cause, seconds in point.waits_s.items() if cause != "cpu"}
     largest = max(waits, key=lambda cause: waits[cause], default=None)
     return [
         "#" * round(_WIDTH * min(1.0, point.ratio or 0.0)),
         f"{largest} {plain(waits[largest])} s" if largest else ABSENT,
         _VERDICTS[point.held],
-        count(point.streams),
-        count(point.steps),
-        ratio_text(point.ratio),
-        plain(point.launches_per_hour),
-        duration(point.wall_s),
+        *curve_row(point)[:-1],
     ]

@@ -10,8 +10,8 @@ from gridwright.model.degraded import DegradedGrid, DegradedLibrary
 from gridwright.model.sensitivity import InputEffect, NextBottleneck, Sensitivity
 from gridwright.report.figures import ABSENT, listed, megabytes, plain, share
 from gridwright.report.figures import required as required_rate
-from gridwright.report.terminal.frame import printed
-from gridwright.report.terminal.spelling import cell, lined_table, say
+from gridwright.report.table import Cell, columns_of, rows_table
+from gridwright.report.terminal.frame import lined, printed, say
 
 _HOLDS = {True: "yes", False: "no", None: ABSENT}
 _VERDICTS = {True: "all requirements hold", False: "requirements do not hold", None: "nothing is required"}
@@ -38,21 +38,21 @@ def without_text(
 def _print_table(console: Console, rows: Sequence[DegradedGrid], *, names: bool) -> None:
     words = (["without"] if names else []) + ["library", "its files"]
     figures = ["required", "write", "read", "of before", "holds"]
-    table = lined_table(console, words, figures)
-    for row in rows:
-        for place, library in enumerate(row.libraries):
-            first = [cell(console, listed([*row.without]) if place == 0 else "")] if names else []
-            table.add_row(
-                *first,
-                cell(console, library.library),
-                cell(console, _files(library)),
-                cell(console, required_rate(library.requires_bytes_per_s_per_core)),
-                *(cell(console, megabytes(rate.bytes_per_s_per_core)) for rate in library.rates.values()),
-                cell(console, _least_part(library)),
-                cell(console, _HOLDS[library.holds], _STYLES[library.holds]),
-            )
+    cells = (
+        (
+            *((listed([*row.without]) if place == 0 else "",) if names else ()),
+            library.library,
+            _files(library),
+            required_rate(library.requires_bytes_per_s_per_core),
+            *(megabytes(rate.bytes_per_s_per_core) for rate in library.rates.values()),
+            _least_part(library),
+            Cell(_HOLDS[library.holds], style=_STYLES[library.holds]),
+        )
+        for row in rows
+        for place, library in enumerate(row.libraries)
+    )
     say(console, "MB/s of each core that is left, each library alone", "dim")
-    console.print(table)
+    console.print(lined(console, rows_table("", columns_of(words, figures), cells)))
 
 
 def _files(library: DegradedLibrary) -> str:
@@ -78,12 +78,9 @@ def sensitivity_text(console: Console, found: Sensitivity) -> None:
     if found.headroom is not None:
         text = "Headroom is the least ratio of what is predicted to what is required; below 1 it is missed."
         say(console, text, "dim")
-    table = lined_table(
-        console, ["input", "moves most"], ["value", "less", "more", "elasticity", "headroom less", "more"]
-    )
-    for effect in found.inputs:
-        table.add_row(*(cell(console, text) for text in _input_row(effect)))
-    console.print(table)
+    figures = ("value", "less", "more", "elasticity", "headroom less", "more")
+    columns = columns_of(("input", "moves most"), figures)
+    console.print(lined(console, rows_table("", columns, map(_input_row, found.inputs))))
     say(console, "Next bottlenecks: by which factor what binds may grow before another limit binds", "bold")
     for words, names in _alike(found.next_bottlenecks).items():
         say(console, f"{listed(names)}: {words}", indent=2)

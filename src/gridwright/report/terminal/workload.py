@@ -1,26 +1,58 @@
-"""The mixed workload on the terminal: per test, in all, and what held the cores back."""
+"""The mixed workload on the terminal: per test, in all, and what held the cores back.
+
+A replay beside the jobs that it replays, too.
+"""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Sequence
 
-from gridwright.report.figures import ABSENT, count, duration, megabytes, plain, seconds
-from gridwright.report.repeats import NOTE, TITLES, repeats_rows
-from gridwright.report.terminal.frame import framed_table, print_findings, printed
-from gridwright.report.workload.nodes import percent
+from rich.console import Console
+
+from gridwright.report.figures import ABSENT, count, duration, plain, seconds
+from gridwright.report.table import Cell, Column, Table, columns_of, rows_table
+from gridwright.report.tables import REPEAT_NOTE, REPEAT_TITLES, repeats_rows
+from gridwright.report.terminal.frame import framed, print_findings, printed
+from gridwright.report.workload.nodes import side_by_side
 from gridwright.report.workload.tables import (
+    bound_name,
     gigabytes,
     minutes,
     ratio,
     ratio_range,
     ratio_width,
+    tests,
 )
-from gridwright.runs.workload_record import TestSummary, WorkloadRecord, WorkloadSummary
+from gridwright.runs.replayed import ReplayedJob
+from gridwright.runs.workload_record import WorkloadRecord, WorkloadSummary
 from gridwright.units import format_bytes
 
 _FAILED_SHOWN = 5
+_TESTS: dict[str, str | Column] = {
+    "Test": Column("test", words=True, wrap="fold"),
+    "Class": "class",
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Failed": "failed",
+    "Real s": "real s",
+    "User s": "user s",
+    "System s": "sys s",
+    "Memory MB": "memory MB",
+    "Ratio mean": "CPU/real",
+}
+_NODES: dict[str, str | Column] = {
+    "Node": Column("node", words=True, wrap="fold"),
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Failed": "failed",
+    "Lost under": "lost",
+    "Real min": "real min",
+    "User CPU min": "user min",
+    "System CPU min": "sys min",
+    "CPU": "CPU",
+    "Ratio mean": "ratio mean",
+    "Ratio of the sums": "of sums",
+}
 _IN_ALL = (
     "launches", "failed", "real min", "user min", "sys min", "memory GB",
     "ratio mean", "stdev", "range", "width", "of sums",
@@ -30,15 +62,17 @@ _IN_ALL = (
 @printed
 def workload_text(console: Console, record: WorkloadRecord) -> None:
     """Print a table of all tests, the workload in all, failed launches, the diagnosis, the findings."""
-    if record.tests:
-        console.print(_tests(record))
+    if (table := tests(record.tests, bound_name)) is not None:
+        title = "Tests (means over launches that ran to their end; MB = 10^6 bytes)"
+        console.print(framed(table.only(_TESTS, title)))
     if len(record.nodes) > 1:
-        console.print(_nodes(record))
-    console.print(_in_all(record.summary))
+        nodes = side_by_side(record.nodes, bound_name)
+        console.print(framed(nodes.only(_NODES, nodes.caption)))
+    console.print(framed(_in_all(record.summary)))
     console.print(_extent(record), markup=False)
     if record.repeats:
-        console.print(_repeats(record))
-        console.print(NOTE, style="dim")
+        console.print(framed(_repeats(record)))
+        console.print(REPEAT_NOTE, style="dim")
     _print_failed(console, record)
     _print_refused(console, record)
     if record.summary.diagnosis:
@@ -46,65 +80,10 @@ def workload_text(console: Console, record: WorkloadRecord) -> None:
     print_findings(console, record.findings)
 
 
-def _tests(record: WorkloadRecord) -> Table:
-    table = framed_table(
-        "Tests (means over launches that ran to their end; MB = 10^6 bytes)",
-        ["test", "class", "bound by"],
-        ["launches", "failed", "real s", "user s", "sys s", "memory MB", "CPU/real"],
-    )
-    for test in record.tests:
-        table.add_row(*_test_row(test))
-    return table
-
-
-def _test_row(test: TestSummary) -> list[str | Text]:
-    return [
-        # A name from outside may look like markup.
-        Text(test.test, overflow="fold"),
-        test.class_,
-        test.bound_by or ABSENT,
-        count(test.launches),
-        Text(count(test.failed), "bold red") if test.failed else "0",
-        plain(test.real_s_mean),
-        plain(test.user_s_mean),
-        plain(test.system_s_mean),
-        megabytes(test.peak_memory_bytes_mean),
-        ratio(test.ratio_mean),
-    ]
-
-
-def _nodes(record: WorkloadRecord) -> Table:
-    table = framed_table(
-        "Nodes side by side",
-        ["node", "bound by"],
-        ["launches", "failed", "lost", "real min", "user min", "sys min", "CPU", "ratio mean", "of sums"],
-    )
-    for node in record.nodes:
-        table.add_row(
-            Text(node.node, overflow="fold"),
-            node.bound_by or ABSENT,
-            count(node.launches),
-            Text(count(node.failed), "bold red") if node.failed else "0",
-            Text(count(node.lost), "bold red") if node.lost else "0",
-            minutes(node.real_s),
-            minutes(node.user_s),
-            minutes(node.system_s),
-            percent(node.cpu_percent_mean),
-            ratio(node.ratio_mean),
-            ratio(node.ratio_of_sums),
-        )
-    return table
-
-
 def _in_all(summary: WorkloadSummary) -> Table:
-    table = framed_table(
-        "In all (CPU/real: of single launches, and of the sums)",
-        [],
-        _IN_ALL,
-    )
-    table.add_row(
+    figures = (
         count(summary.launches),
-        Text(count(summary.failed), "bold red") if summary.failed else "0",
+        Cell(count(summary.failed), "failed" if summary.failed else None),
         minutes(summary.real_s),
         minutes(summary.user_s),
         minutes(summary.system_s),
@@ -115,14 +94,14 @@ def _in_all(summary: WorkloadSummary) -> Table:
         ratio_width(summary),
         ratio(summary.ratio_of_sums),
     )
-    return table
+    title = "In all (CPU/real: of single launches, and of the sums)"
+    return rows_table(title, columns_of((), _IN_ALL), [figures])
 
 
 def _repeats(record: WorkloadRecord) -> Table:
-    table = framed_table("Repeats", ["test", "figure"], [title.lower() for title in TITLES])
-    for first, *rest in repeats_rows(record.repeats):
-        table.add_row(Text(first, overflow="fold"), *rest)
-    return table
+    test = Column("test", words=True, wrap="fold")
+    columns = columns_of((test, "figure"), [title.lower() for title in REPEAT_TITLES])
+    return rows_table("Repeats", columns, repeats_rows(record.repeats))
 
 
 def _extent(record: WorkloadRecord) -> str:
@@ -160,3 +139,25 @@ def _print_failed(console: Console, record: WorkloadRecord) -> None:
 def _print_refused(console: Console, record: WorkloadRecord) -> None:
     for each in record.refused:
         console.print(f"refused: {each.log}: {each.reason}\n  {each.remedy}", style="red", markup=False)
+
+
+@printed
+def replay_text(console: Console, jobs: Sequence[ReplayedJob]) -> None:
+    """Print a row for each job: how long it took, and how long its replay."""
+    columns = columns_of(
+        [Column("job", words=True, wrap="fold")],
+        ["launches", "job real s", "replay real s", "replay CPU s", "replay / job"],
+    )
+    rows = (
+        (
+            job.test,
+            count(job.launches),
+            plain(job.job_real_s),
+            plain(job.real_s),
+            plain(job.cpu_s),
+            ratio(job.ratio),
+        )
+        for job in jobs
+    )
+    title = "Replay (medians over launches that ran to their end)"
+    console.print(framed(rows_table(title, columns, rows)))

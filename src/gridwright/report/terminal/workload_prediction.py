@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from gridwright.model.margins import margin_of
 from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import WorkloadPrediction
-from gridwright.report.figures import ABSENT, count, duration, plain
+from gridwright.report.figures import count, duration, plain
 from gridwright.report.papers.words import percent
-from gridwright.report.terminal.frame import framed_table, printed
-from gridwright.report.terminal.spelling import say, say_findings, spelled
+from gridwright.report.terminal.frame import framed, print_findings, printed, say, spelled
+from gridwright.report.workload.tables import bound_name, predicted_tests, ratio
+from gridwright.runs.records import finding_records
 from gridwright.units import format_rate
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = " .:-=+*#%"
 _WIDEST = 60
 _LEAST_SHARE = 0.005
+_TESTS = {
+    "Test": "test",
+    "Class": "class",
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Real s": "real s",
+    "CPU s": "CPU s",
+    "Ratio": "CPU/real",
+}
 
 
 @printed
@@ -30,7 +39,8 @@ def workload_prediction_text(
     say(console, f"{grid}: {matrix} predicted, {count(len(prediction.launches))} launches")
     if cost is not None and cost.usd_per_hour is not None:
         say(console, _cost_text(cost), "bold")
-    console.print(_tests(prediction))
+    table = predicted_tests(prediction.tests, bound_name)
+    console.print(framed(table.only(_TESTS, "Tests (means over launches)")))
     _print_in_all(console, prediction)
     say(console, _margin_text())
     _print_causes(console, prediction)
@@ -38,7 +48,7 @@ def workload_prediction_text(
     say(console, "Assumed:")
     for line in prediction.assumptions:
         say(console, line, indent=2)
-    say_findings(console, prediction.findings)
+    print_findings(console, finding_records(prediction.findings))
 
 
 def _cost_text(cost: UsefulCost) -> str:
@@ -60,29 +70,6 @@ def _margin_text() -> str:
     )
 
 
-def _tests(prediction: WorkloadPrediction) -> Table:
-    table = framed_table(
-        "Tests (means over launches)",
-        ["test", "class", "bound by"],
-        ["launches", "real s", "CPU s", "CPU/real"],
-    )
-    for test in prediction.tests:
-        table.add_row(
-            test.test,
-            test.class_,
-            test.bound_by or ABSENT,
-            count(test.launches),
-            plain(test.real_s),
-            plain(test.cpu_s),
-            _ratio(test.ratio),
-        )
-    return table
-
-
-def _ratio(ratio: float | None) -> str:
-    return ABSENT if ratio is None else f"{ratio:.2f}"
-
-
 def _print_in_all(console: Console, prediction: WorkloadPrediction) -> None:
     say(
         console,
@@ -92,9 +79,9 @@ def _print_in_all(console: Console, prediction: WorkloadPrediction) -> None:
     )
     say(
         console,
-        f"CPU/real ratio: {_ratio(prediction.ratio_mean)} (mean of the launches, "
-        f"{_ratio(prediction.ratio_min)} to {_ratio(prediction.ratio_max)}), "
-        f"{_ratio(prediction.ratio_of_sums)} (of the sums)",
+        f"CPU/real ratio: {ratio(prediction.ratio_mean)} (mean of the launches, "
+        f"{ratio(prediction.ratio_min)} to {ratio(prediction.ratio_max)}), "
+        f"{ratio(prediction.ratio_of_sums)} (of the sums)",
     )
 
 

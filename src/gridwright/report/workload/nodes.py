@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gridwright.report.figures import ABSENT, count, finite, plain, volume
-from gridwright.report.plot import Chart, axis_title, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.tables import Cell, Table, table_of
+from gridwright.report.plot import Chart, layout_of, length_axis, plain_axis, safe
+from gridwright.report.table import Cell, Table, table_of
 from gridwright.report.workload.charts import CLASSES, launch_text
 from gridwright.report.workload.tables import LONGEST, bound_words, minutes, ratio
 from gridwright.runs.launch_record import LaunchRecord
@@ -25,11 +25,9 @@ def percent(value: object) -> str:
     return ABSENT if number is None else f"{number:.0f} %"
 
 
-def nodes_table(nodes: Sequence[NodeSummary]) -> Table | None:
-    """One row per node, where there are several."""
-    if len(nodes) < 2:
-        return None
-    columns = {
+def side_by_side(nodes: Sequence[NodeSummary], bound: Callable[[str | None], str] = bound_words) -> Table:
+    """One row per node; `bound` words what bound its launches."""
+    columns: dict[str, Callable[[NodeSummary], str | Cell]] = {
         "Node": lambda n: n.node,
         "Launches": lambda n: count(n.launches),
         "Failed": lambda n: Cell(count(n.failed), "failed") if n.failed else "0",
@@ -41,13 +39,21 @@ def nodes_table(nodes: Sequence[NodeSummary]) -> Table | None:
         "Written": lambda n: volume(n.written_bytes),
         "Ratio mean": lambda n: ratio(n.ratio_mean),
         "Ratio of the sums": lambda n: ratio(n.ratio_of_sums),
-        "Bound by": lambda n: bound_words(n.bound_by),
+        "Bound by": lambda n: bound(n.bound_by),
+        "Lost under": lambda n: Cell(count(n.lost), "failed") if n.lost else "0",
     }
-    note = _NOTE
+    return table_of("Nodes side by side", nodes, columns, "Node|Bound by")
+
+
+def nodes_table(nodes: Sequence[NodeSummary]) -> Table | None:
+    """One row per node, where there are several."""
+    if len(nodes) < 2:
+        return None
+    table, note = side_by_side(nodes), _NOTE
     if any(node.lost for node in nodes):
-        columns["Lost under"] = lambda n: Cell(count(n.lost), "failed") if n.lost else "0"
         note += " Lost under: launches that a node was lost under, and that were started again."
-    table = table_of("Nodes side by side", nodes, columns, "Node|Bound by")
+    else:
+        table = table.without("Lost under")
     return replace(table, note=note, folded=len(nodes) > LONGEST)
 
 
@@ -71,14 +77,7 @@ def nodes_chart(nodes: Sequence[NodeSummary], launches: Sequence[LaunchRecord]) 
     ]
     traces.append(_means(shown, rows))
     layout = layout_of(
-        xaxis={
-            "title": axis_title("CPU/real"),
-            "rangemode": "tozero",
-            "fixedrange": True,
-            "nticks": 8,
-            "automargin": True,
-            **rate_axis(),
-        },
+        xaxis=length_axis("CPU/real"),
         yaxis={
             "range": [len(shown) - 0.5, -0.5],
             "tickmode": "array",

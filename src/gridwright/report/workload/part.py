@@ -13,8 +13,8 @@ from typing import Any
 
 from gridwright.report.figures import ABSENT, count, duration, fact, finite, label, plain, seconds
 from gridwright.report.plot import Chart, axis_title, layout_of, rate_axis
-from gridwright.report.repeats import repeats_table
-from gridwright.report.tables import Table
+from gridwright.report.table import Table
+from gridwright.report.tables import repeats_table
 from gridwright.report.workload import charts, tables
 from gridwright.report.workload.nodes import nodes_chart, nodes_table
 from gridwright.report.workload.series import own_samples, series_of, span_of, tail_of

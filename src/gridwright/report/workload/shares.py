@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gridwright.report.figures import ABSENT, finite, seconds, share
-from gridwright.report.plot import Chart, axis_title, layout_of, plain_axis, rate_axis, safe
-from gridwright.report.tables import Table, table_of
+from gridwright.report.plot import Chart, axis_title, bars_axis, layout_of, rate_axis, safe
+from gridwright.report.table import Table, table_of
 from gridwright.runs.launch_record import Bound, LaunchRecord
 
 IN_ALL = "all tests"
@@ -100,15 +100,9 @@ def shares_chart(rows: Sequence[TimeShares]) -> Chart | None:
             **rate_axis(),
         },
         yaxis={
-            "autorange": "reversed",
-            "automargin": True,
-            "showgrid": False,
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": names,
+            **bars_axis(names),
             "tickvals": names,
             "ticktext": [f"<b>{name}</b>" if name == IN_ALL else name for name in names],
-            **plain_axis(),
         },
         barmode="stack",
         bargap=0.25,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from gridwright.model.workload_figures import TestPrediction
 from gridwright.report.figures import ABSENT, GB, count, finite, megabytes, plain, volume
-from gridwright.report.tables import Cell, Table, table_of
+from gridwright.report.table import Cell, Table, table_of
 from gridwright.runs.launch_record import LaunchRecord, StepRecord
 from gridwright.runs.workload_events import ImportRefused
 from gridwright.runs.workload_record import TestSummary, WorkloadSummary
@@ -95,6 +96,11 @@ def bound_words(bound: str | None) -> str:
     )
 
 
+def bound_name(bound: str | None) -> str:
+    """What held a launch, as records name it."""
+    return bound or ABSENT
+
+
 def ratio_range(summary: WorkloadSummary) -> str:
     """From the least ratio to the greatest."""
     low, high = finite(summary.ratio_min), finite(summary.ratio_max)
@@ -162,8 +168,8 @@ def _grouped(text: str) -> str:
     return f"{int(text):,}" if text.isdecimal() else text or ABSENT
 
 
-def tests(summaries: Sequence[TestSummary]) -> Table | None:
-    """One row per test: means over its launches."""
+def tests(summaries: Sequence[TestSummary], bound: Callable[[str | None], str] = bound_words) -> Table | None:
+    """One row per test: means over its launches; `bound` words what bound them."""
     if not summaries:
         return None
     table = table_of(
@@ -179,11 +185,31 @@ def tests(summaries: Sequence[TestSummary]) -> Table | None:
             "System s": lambda t: plain(t.system_s_mean),
             "Memory MB": lambda t: megabytes(t.peak_memory_bytes_mean),
             "Ratio mean": lambda t: ratio(t.ratio_mean),
-            "Bound by": lambda t: bound_words(t.bound_by),
+            "Bound by": lambda t: bound(t.bound_by),
         },
         "Test|Class|Bound by",
     )
     return replace(table, folded=len(summaries) > LONGEST)
+
+
+def predicted_tests(
+    summaries: Sequence[TestPrediction], bound: Callable[[str | None], str] = bound_words
+) -> Table:
+    """One row per test of a predicted workload: means over its launches."""
+    return table_of(
+        "Tests: means over the launches",
+        summaries,
+        {
+            "Test": lambda t: t.test,
+            "Class": lambda t: t.class_,
+            "Launches": lambda t: count(t.launches),
+            "Real s": lambda t: plain(t.real_s),
+            "CPU s": lambda t: plain(t.cpu_s),
+            "Ratio": lambda t: ratio(t.ratio),
+            "Bound by": lambda t: bound(t.bound_by),
+        },
+        "Test|Class|Bound by",
+    )
 
 
 def failed(launches: Sequence[LaunchRecord]) -> Table | None:

@@ -174,7 +174,7 @@ def test_a_job_that_a_node_has_in_a_sum_is_said_to_have_moved_at_least_so_much(
     assert sum(row.read_bytes_per_s or 0.0 for row in frame.jobs) == pytest.approx(
         sum(mb * 1e6 for each in jobs.values() for mb in each.values()), rel=NEAR
     )
-    (table,) = (each for each in views(frame) if each.title == "Jobs")
+    (table,) = (each for each in views(frame) if each.caption == "Jobs")
     cells = {row.key: row.cells[5].text for row in table.rows}
     assert (cells["17"], cells["18"], cells["b0"]) == ("≥100.0", "1000000", "50.0")
     assert any(each.startswith("n2 has kept the sum of some jobs alone") for each in notes(frame))
