@@ -1,17 +1,4 @@
-"""The lab as a provider: nodes in Linux namespaces of the machine that Gridwright runs on.
-
-`down`: takes a lab down, whole or half made, and proves that nothing is left.
-
-Rules between fields of a lab: what it cannot have.
-
-Works on plain data: whatever has the wrong type is passed over here.
-
-Machines of a lab that are off, cut off, or do not serve, as its record and its services tell.
-
-Runs a command of the user's on a node: in its namespaces, with the terminal and files of this process.
-
-The controller of a lab as the head node of its grid.
-"""
+"""The lab as a provider: nodes in Linux namespaces of the machine that Gridwright runs on."""
 
 from __future__ import annotations
 
@@ -20,7 +7,6 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -30,11 +16,23 @@ from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.filesystems.capabilities import LabServices
 from gridwright.providers.lab.boot import listen
-from gridwright.providers.lab.layout import LabRole
+from gridwright.providers.lab.layout import LabRole, layout_of
 from gridwright.providers.lab.node import Node, node_of
-from gridwright.providers.lab.record import LabRecord, NodeRecord, Places, contents, locked, read, record_for
+from gridwright.providers.lab.power import record_of
+from gridwright.providers.lab.record import (
+    LabRecord,
+    NodeRecord,
+    Places,
+    contents,
+    deployed_spec,
+    labs,
+    locked,
+    read,
+    record_for,
+)
 from gridwright.providers.lab.section import STORAGE, Lab
 from gridwright.providers.lab.services import running_lab, services_of, states
+from gridwright.providers.lab.status import LabStatus, status
 from gridwright.providers.lab.syscalls import Namespace, enter
 from gridwright.providers.lab.teardown import (
     ignore_signals,
@@ -57,7 +55,6 @@ from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.together import KEY, Refused
 
 if TYPE_CHECKING:
-    from gridwright.providers.lab.status import LabStatus
     from gridwright.providers.lab.up import LabUp
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.provider import Caller, Preflight
@@ -404,8 +401,6 @@ class Labs:
 
     def processes(self, spec: GridSpec) -> Sequence[int]:
         """The anchor of the lab, below which all nodes lie, and what powers nodes for the scheduler."""
-        from gridwright.providers.lab.record import read
-
         record = read(spec.name)
         known = (record.anchor, record.power) if record is not None else ()
         return [each.pid for each in known if each is not None]
@@ -416,27 +411,20 @@ class Labs:
 
     def all(self) -> list[GridHere]:
         """Labs of this machine, whether their specs are at hand or not."""
-        from gridwright.providers.lab.record import labs
-
         return [self.named(name) for name in labs()]
 
     def named(self, name: str) -> GridHere:
         """A lab by its name; who takes it away is asked first, having named no spec."""
-        from gridwright.providers.lab.record import contents
-
         question = f"lab {name} goes: its nodes with their processes, jobs and logs, and its file systems"
         if there := contents(name):
             question += f" ({'; '.join(there)})"
         return GridHere(
             name,
-            partial(_status, name),
-            lambda data: replace_fields(_removal(name, data), question=question),
-            partial(_spec, name),
-            partial(_enter, name),
+            partial(status, name),
+            lambda data: replace(_removal(name, data), question=question),
+            lambda: deployed_spec(record_of(name)),
+            lambda node, command: attach(node_of(record_of(name), node), command),
         )
-
-
-LOCAL_LABS = Labs()
 
 
 class LabProvider(Provider):
@@ -450,7 +438,7 @@ class LabProvider(Provider):
     has_own_kernels = False
     has_machines = True
     powers_nodes = True
-    on_this_machine = LOCAL_LABS
+    on_this_machine = Labs()
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""
@@ -458,8 +446,6 @@ class LabProvider(Provider):
 
     def state_directory(self, spec: GridSpec) -> Path:
         """In the lab's own directory on this machine, which all its nodes see."""
-        from gridwright.providers.lab.record import Places
-
         return Places(spec.name).state
 
     def head_node(self, spec: GridSpec) -> LabHead:
@@ -468,7 +454,6 @@ class LabProvider(Provider):
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """All nodes, those that serve file systems too."""
-        from gridwright.providers.lab.layout import LabRole, layout_of
         from gridwright.setup.playbook import Hosts
 
         layout = layout_of(spec)
@@ -479,7 +464,6 @@ class LabProvider(Provider):
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the spec wants them, whatever this machine has."""
-        from gridwright.providers.machines import CONTROLLER
         from gridwright.schedulers.machines import GridMachines, hardware_of_nodes
 
         here = dict.fromkeys(spec.nodes, machine.hardware)
@@ -511,48 +495,22 @@ class LabProvider(Provider):
 
     def preflight(self, spec: GridSpec) -> Preflight:
         """What this machine lacks for the lab."""
-        from gridwright.providers.lab.layout import layout_of
         from gridwright.providers.lab.preflight import preflight
 
         return preflight(spec, layout_of(spec))
 
     def status(self, spec: GridSpec) -> LabStatus:
         """How the lab stands."""
-        from gridwright.providers.lab.record import record_for
-
         record_for(spec)
-        return _status(spec.name)
+        return status(spec.name)
 
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """How to take the lab down: nothing is asked, as it keeps nothing."""
-        from gridwright.providers.lab.record import record_for
-
         record_for(spec)
         return _removal(spec.name, delete_data)
 
 
-def _status(lab: str) -> LabStatus:
-    from gridwright.providers.lab.status import status
-
-    return status(lab)
-
-
-def _spec(lab: str) -> GridSpec:
-    from gridwright.providers.lab.power import record_of
-    from gridwright.providers.lab.record import deployed_spec
-
-    return deployed_spec(record_of(lab))
-
-
-def _enter(lab: str, node: str, command: Sequence[str]) -> int:
-    from gridwright.providers.lab.node import node_of
-    from gridwright.providers.lab.power import record_of
-
-    return attach(node_of(record_of(lab), node), command)
-
-
 def _removal(lab: str, delete_data: frozenset[str]) -> Removal:
-
     _refuse_names(lab, "--delete-data", delete_data)
     return Removal(None, lambda _: take_away(lab))
 

@@ -1,17 +1,4 @@
-"""Provider oci: what plans, predictions and the configuration of schedulers ask of it.
-
-Shapes that a spec names for a grid on OCI, and what is wrong with those that only section oci has.
-
-`status`: stacks, machines and their set-up, volumes at all their servers, and drift if asked.
-
-How a grid on OCI stands; nothing here calls OCI.
-
-Rules between fields of a grid on OCI: its region, subnets, and what both a VCN and a network would say.
-
-Works on plain data: whatever has the wrong type is passed over here.
-
-What will hurt, or leave paid rate unused, in a valid spec of a grid on OCI.
-"""
+"""Oracle Cloud as a provider: its findings and rules, `status`, and what `up`, `down` and others do there."""
 
 from __future__ import annotations
 
@@ -29,9 +16,18 @@ from gridwright.filesystems.site import Site
 from gridwright.model.pricing_provider import PricingProvider
 from gridwright.providers.boot.bundle import pointer
 from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.machines import CONTROLLER, nodes_without_jobs, scheduler_not_packaged
+from gridwright.providers.machines import (
+    CONTROLLER,
+    machines_of_types,
+    nodes_without_jobs,
+    scheduler_not_packaged,
+)
+from gridwright.providers.oci.costs import costs_beside, costs_of
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.resource_manager import POLL_S, Deployer, outputs
+from gridwright.providers.oci.down import down, look, question
+from gridwright.providers.oci.files import oci_files
+from gridwright.providers.oci.head import oci_head
 from gridwright.providers.oci.layout import (
     DEFAULT_VOLUME,
     DEVICE_LETTERS,
@@ -41,9 +37,11 @@ from gridwright.providers.oci.layout import (
     has_platform_image,
     is_there,
     oci_layout,
+    report_lustre_rules,
     stack_name,
     tiered_lustres,
 )
+from gridwright.providers.oci.preflight import check
 from gridwright.providers.oci.section import (
     LARGEST_NETWORK,
     NETWORK,
@@ -55,11 +53,13 @@ from gridwright.providers.oci.section import (
 )
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.terraform.boot import PARTS, BootReports, object_text
-from gridwright.providers.oci.up import section_of
+from gridwright.providers.oci.up import OciUp, section_of, up
 from gridwright.providers.oci.user_data import part_of
 from gridwright.providers.provider import Caller, Provider, Removal
+from gridwright.providers.rendering import Notes, Rendering
 from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.setup.distributions import distribution
+from gridwright.setup.playbook import Hosts
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec
@@ -72,14 +72,11 @@ from gridwright.yamltext.together import KEY, Refused
 if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost
     from gridwright.providers.machines import HostMachine
-    from gridwright.providers.oci.up import OciUp
     from gridwright.providers.provider import LinkedRepository, Preflight
-    from gridwright.providers.rendering import Notes, Rendering
     from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
-    from gridwright.setup.playbook import Hosts
     from gridwright.spec.linked import LinkedDirectory
 
 
@@ -555,16 +552,12 @@ class OciPricing(PricingProvider):
 
     def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
         """Bastion host, grid control server, boot volumes."""
-        from gridwright.providers.oci.costs import costs_beside
-
         return costs_beside(spec, catalog)
 
     def costs_of(
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
     ) -> tuple[Cost, ...]:
         """See PricingProvider."""
-        from gridwright.providers.oci.costs import costs_of
-
         return costs_of(spec, catalog, machines)
 
     def report_not_offered(self, site: Site) -> None:
@@ -573,8 +566,6 @@ class OciPricing(PricingProvider):
 
     def report_too_many_volumes(self, site: Site) -> None:
         """See PricingProvider."""
-        from gridwright.providers.oci.layout import report_lustre_rules
-
         report_lustre_rules(site)
 
 
@@ -594,7 +585,6 @@ class LustreRepositories:
     ) -> LinkedRepository:
         """One of managed Lustre, whose objects are asked for by OCI's own API."""
         from gridwright.providers.oci.object_links.linked import OciLinkedRepository
-        from gridwright.providers.oci.session import OciCloud
 
         return OciLinkedRepository(spec, directory, OciCloud(str(spec.region)), caller)
 
@@ -638,37 +628,25 @@ class OciProvider(Provider):
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """Nodes by name, and the node of the scheduler's own service."""
-        from gridwright.providers.machines import CONTROLLER
-        from gridwright.setup.playbook import Hosts
-
         compute = super().hosts(spec, machine).names()
         return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
 
     def head_node(self, spec: GridSpec) -> HeadNode:
         """The machine with the scheduler, through the bastion; this one where it is the grid's."""
-        from gridwright.providers.oci.head import oci_head
-
         return oci_head(spec)
 
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """Two Terraform roots, beside the playbook; the playbook alone where the spec has no section oci."""
-        from gridwright.providers.oci.files import oci_files
-        from gridwright.providers.rendering import Rendering
-
         if spec.section(Oci) is None:
             return super().render(spec, machine, release)
         return Rendering(*oci_files(spec, release))
 
     def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> OciUp:
         """Make the grid by Resource Manager, or change it."""
-        from gridwright.providers.oci.up import up
-
         return up(spec, caller, replace)
 
     def preflight(self, spec: GridSpec) -> Preflight:
         """See Provider."""
-        from gridwright.providers.oci.preflight import check
-
         return check(spec)
 
     def status(self, spec: GridSpec) -> OciStatus:
@@ -677,21 +655,15 @@ class OciProvider(Provider):
 
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """What down would do."""
-        from gridwright.providers.oci.down import down, look, question
-
         found = look(spec, delete_data)
         return Removal(question(found), lambda caller: down(found, caller), is_long=True)
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""
-        from gridwright.providers.machines import machines_of_types
-
         return machines_of_types(spec)
 
     def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """Why there are no templates, where the spec has no section oci; whose cores and memory they are."""
-        from gridwright.providers.rendering import Notes
-
         return Notes(
             at_end="Templates that make nodes and file systems need section oci, which this spec lacks; "
             "cores and memory are those of the catalogue, less 5 % of the memory for firmware and kernel."
