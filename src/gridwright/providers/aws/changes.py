@@ -14,9 +14,10 @@ from pydantic import ValidationError
 
 from gridwright.catalog import load_catalog
 from gridwright.errors import Problem
+from gridwright.filesystems.resources import Cost
 from gridwright.model import powered
 from gridwright.model.grid import check_against_catalogue, grid_model
-from gridwright.providers.aws.costs import CostLine, costs_while_stopped
+from gridwright.providers.aws.costs import costs_while_stopped
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id
 from gridwright.providers.boot.bundle import Bundle, Part, bundle
@@ -367,10 +368,10 @@ def _shown(value: object) -> str:
 # What a grid on AWS costs by the hour: the whole grid, or what remains while no machine runs.
 
 
-def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[CostLine, ...]:
+def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[Cost, ...]:
     """The bill of a grid: all of it where machines run, else that of the file systems that are kept."""
     if running:
-        return tuple(CostLine(each.what, each.usd_per_hour) for each in grid_model(spec).costs)
+        return tuple(grid_model(spec).costs)
     names = sorted(retained_file_systems(spec, layout))
     return tuple(line for name in names for line in retained_costs(spec, name))
 
@@ -385,16 +386,14 @@ def retained_file_systems(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:
     return frozenset(holders(spec, layout).values())
 
 
-def retained_costs(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
+def retained_costs(spec: GridSpec, name: str) -> tuple[Cost, ...]:
     """Costs of a file system while no machine runs: FSx as ever, of a Lustre its volumes alone."""
     costs = grid_model(spec).contributions[name].costs
     managed = name in fsx_file_systems(spec)
-    return tuple(
-        CostLine(each.what, each.usd_per_hour) for each in costs if managed or " at each " in each.what
-    )
+    return tuple(each for each in costs if managed or " at each " in each.what)
 
 
-def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
+def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[Cost, ...]:
     """The bill of a grid that is stopped: file systems, disks of machines that are kept, and the network."""
     catalog = load_catalog(spec.file.parent if spec.file else None)
     # Machines beside the nodes have lines of their own.
@@ -403,17 +402,13 @@ def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
     ]
     plain_nodes = [each for each in retained_machines if each.role is Role.COMPUTE]
     nodes = (
-        CostLine(each.what, each.usd_per_hour)
+        each
         for name, filesystem in spec.filesystems.items()
         if plain_nodes and filesystem.node_disks is not None
         for each in grid_model(spec).contributions[name].costs
     )
     beside = costs_while_stopped(spec, catalog, len(retained_machines))
-    return (
-        *bill(spec, layout, running=False),
-        *nodes,
-        *(CostLine(each.what, each.usd_per_hour) for each in beside),
-    )
+    return (*bill(spec, layout, running=False), *nodes, *beside)
 
 
 # What `up` deploys to AWS, made from the spec alone: the two templates, and the bundle of machines.
@@ -449,7 +444,7 @@ class Deployment:
         return frozenset(self.held.values())
 
     @property
-    def costs(self) -> tuple[CostLine, ...]:
+    def costs(self) -> tuple[Cost, ...]:
         """The bill of the whole grid."""
         return bill(self.spec, self.layout, running=True)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error, nearest
+from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws import rolling
 from gridwright.providers.aws.changes import (
     deployed_spec,
@@ -17,7 +18,7 @@ from gridwright.providers.aws.changes import (
     retained_file_systems,
     storage_body,
 )
-from gridwright.providers.aws.costs import CostLine, retained_cost_lines, total
+from gridwright.providers.aws.costs import retained_cost_lines, total
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import GRID_TAG, grid_stack, storage_stack
 from gridwright.providers.aws.rolling import Retired
@@ -301,7 +302,7 @@ class Going:
         return [each for each in self.retired if each.filesystem not in self.named]
 
     @property
-    def costs(self) -> tuple[CostLine, ...]:
+    def costs(self) -> tuple[Cost, ...]:
         """The bill of what stays in the stack."""
         return tuple(line for name in sorted(self.staying) for line in retained_costs(self.spec, name))
 

@@ -1,7 +1,4 @@
-"""Everything that `render` writes for a grid on AWS: it can be deployed with the AWS CLI alone.
-
-README.md of a rendered grid on AWS: what the files are, and how the AWS CLI alone deploys them.
-"""
+"""Everything that `render` writes for a grid on AWS; its README.md says how the AWS CLI alone deploys it."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 from troposphere import Template
 
 from gridwright.catalog import load_catalog
-from gridwright.errors import Finding, GridwrightError, Problem
+from gridwright.errors import Finding, GridwrightError
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.images import named_images
@@ -32,12 +29,12 @@ from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
 from gridwright.providers.aws.up import OFF, desired_root_squash
 from gridwright.providers.boot.bundle import bundle
+from gridwright.providers.cloud_machines import cost_document, problems_of
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.rendering import markdown
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.model import GridSpec
-from gridwright.units import HOURS_PER_MONTH
 
 _CONTENTS = {
     "storage.template.yaml": "the storage stack: network, file systems, volumes, bucket; it stays",
@@ -129,11 +126,13 @@ def aws_files(
     The same spec gives the same bytes. Raises GridwrightError (INPUT) with all that cannot be built as it is
     written.
     """
-    _check(spec)
+    if problems := problems_of(spec, aws_layout, check_against_catalogue):
+        raise GridwrightError(*problems)
     layout = aws_layout(spec)
     machines = machine_files(spec, layout, release)
     bundles = {part: bundle(content) for part, content in machines.parts.items()}
-    costs = cost_document(spec, grid_model(spec))
+    model = grid_model(spec)
+    costs = {**cost_document(spec, model), "prices_as_of": _as_of(spec, model)}
     grid, storage = grid_template(spec, layout), storage_template(spec, layout)
     files: dict[str, str | bytes] = {
         **machines.files,
@@ -156,32 +155,6 @@ def operator(spec: GridSpec, layout: AwsLayout, grid: Template, storage: Templat
     return Operator(
         spec, layout, catalog, {name: each.to_dict()["Resources"] for name, each in stacks.items()}
     )
-
-
-def _check(spec: GridSpec) -> None:
-    """Raise what is wrong with the machines and with what is bought, all of it at once."""
-    problems: list[Problem] = []
-    for look in (aws_layout, check_against_catalogue):
-        try:
-            look(spec)
-        except GridwrightError as error:
-            problems += [each for each in error.problems if each not in problems]
-    if problems:
-        raise GridwrightError(*problems)
-
-
-def cost_document(spec: GridSpec, model: GridModel) -> dict[str, Any]:
-    """The bill by line, as `predict` and `plan` have it; None where a price is not known."""
-    hourly = model.usd_per_hour
-    return {
-        "schema": 1,
-        "region": spec.region,
-        "currency": "USD",
-        "lines": [{"what": each.what, "usd_per_hour": each.usd_per_hour} for each in model.costs],
-        "usd_per_hour": hourly,
-        "usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
-        "prices_as_of": _as_of(spec, model),
-    }
 
 
 def _as_of(spec: GridSpec, model: GridModel) -> str | None:

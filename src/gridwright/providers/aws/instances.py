@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from rich.table import Table
 
-from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values, total
+from gridwright.filesystems.resources import Cost
+from gridwright.providers.aws.costs import bill_lines, bill_values, total
 from gridwright.providers.aws.images import GridImage
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
@@ -121,7 +122,7 @@ class AwsStatus:
     stacks: tuple[StackStatus, ...] = ()
     machines: tuple[MachineStatus, ...] = ()
     filesystems: tuple[FileSystemStatus, ...] = ()
-    costs: tuple[CostLine, ...] = ()
+    costs: tuple[Cost, ...] = ()
     """Of what is there now."""
     hours: float = 0.0
     """Since the grid stack was made."""

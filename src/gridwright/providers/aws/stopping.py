@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error
+from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.changes import bill, deployed_spec, least_usd_per_hour, stopped_bill
-from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values, total
+from gridwright.providers.aws.costs import bill_lines, bill_values, total
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import claims, instances, rows
@@ -161,8 +162,8 @@ class AwsStopped:
     changed: bool
     """Whether anything ran before."""
     machines: int
-    costs_before: tuple[CostLine, ...]
-    costs: tuple[CostLine, ...]
+    costs_before: tuple[Cost, ...]
+    costs: tuple[Cost, ...]
     """Of what stays, and is billed."""
     emptied: tuple[str, ...]
     """File systems on disks of nodes, and machines that are replaced: they are empty after the next start."""
@@ -218,7 +219,7 @@ class AwsStarted:
     changed: bool
     """Whether it was stopped."""
     machines: int
-    costs: tuple[CostLine, ...]
+    costs: tuple[Cost, ...]
     seconds: float
     file: str = ""
 

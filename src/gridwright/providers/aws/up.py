@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws import changes, rolling
 from gridwright.providers.aws.changes import (
     Deployment,
@@ -24,7 +25,7 @@ from gridwright.providers.aws.changes import (
     least_usd_per_hour,
     storage_body,
 )
-from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values
+from gridwright.providers.aws.costs import bill_lines, bill_values
 from gridwright.providers.aws.down import lost_machines
 from gridwright.providers.aws.fixed_machines import (
     FixedMachines,
@@ -81,7 +82,7 @@ class AwsUp:
     fields: tuple[FieldChange, ...]
     resources: tuple[ResourceChange, ...]
     machines: tuple[MachineStatus, ...]
-    costs: tuple[CostLine, ...]
+    costs: tuple[Cost, ...]
     kept: tuple[str, ...]
     """What was replaced and is kept, and billed."""
     user: str | None

@@ -21,10 +21,11 @@ from importlib import resources
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
-from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
+from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.model.layouts import library_layouts
 from gridwright.node_programs.one_file import NodeProgram
 from gridwright.providers.boot.bundle import Bundle, Part, bundle, known_distributions
+from gridwright.providers.cloud_machines import cost_document, problems_of
 from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres, root_squash_rows
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci.layout import (
@@ -58,7 +59,6 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import MACHINES
 from gridwright.spec.storage import INSTANCE_STORE
-from gridwright.units import HOURS_PER_MONTH
 
 _BOOT = "gridwright.providers.oci.boot"
 CARDS = NodeProgram("gridwright.providers.oci.cards", "the look for network cards", (_BOOT,))
@@ -332,17 +332,10 @@ def oci_files(
 
 def checked_layout(spec: GridSpec) -> OciLayout:
     """The layout. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
-    problems: list[Problem] = list(_not_made_yet(spec))
-    layout = None
-    for look in (oci_layout, check_against_catalogue):
-        try:
-            found = look(spec)
-            layout = layout or (found if isinstance(found, OciLayout) else None)
-        except GridwrightError as error:
-            problems += [each for each in error.problems if each not in problems]
-    if problems or layout is None:
+    problems = [*_not_made_yet(spec), *problems_of(spec, oci_layout, check_against_catalogue)]
+    if problems:
         raise GridwrightError(*problems)
-    return layout
+    return oci_layout(spec)
 
 
 def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
@@ -355,16 +348,3 @@ def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
                 f"write type: {INSTANCE_STORE} with a shape that has NVMe disks, such as "
                 "VM.DenseIO.E5.Flex(8), or put its libraries on a shared file system",
             )
-
-
-def cost_document(spec: GridSpec, model: GridModel) -> dict[str, object]:
-    """The bill by line, as `predict` and `plan` have it; None where a price is not known."""
-    hourly = model.usd_per_hour
-    return {
-        "schema": 1,
-        "region": spec.region,
-        "currency": "USD",
-        "lines": [{"what": each.what, "usd_per_hour": each.usd_per_hour} for each in model.costs],
-        "usd_per_hour": hourly,
-        "usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
-    }

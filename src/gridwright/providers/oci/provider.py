@@ -7,14 +7,15 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.capabilities import CloudFindings
 from gridwright.filesystems.site import Site
-from gridwright.model.pricing_provider import PricingProvider
+from gridwright.providers.address_ranges import first_free, written_range
 from gridwright.providers.boot.bundle import pointer
+from gridwright.providers.cloud_machines import CloudPricing, NamedType, named_types
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.machines import (
     CONTROLLER,
@@ -22,7 +23,7 @@ from gridwright.providers.machines import (
     nodes_without_jobs,
     scheduler_not_packaged,
 )
-from gridwright.providers.oci.costs import costs_beside, costs_of
+from gridwright.providers.oci.costs import costs_of
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.resource_manager import POLL_S, Deployer, outputs
 from gridwright.providers.oci.down import down, look, question
@@ -257,20 +258,23 @@ def oci_problems(data: Mapping[str, Any]) -> _Problems:
 
 def _subnets(oci: Mapping[str, Any]) -> _Problems:
     """Subnets are parts of the network, and apart from each other."""
-    network = _parsed(oci.get("network", NETWORK))
+    network = written_range(oci.get("network", NETWORK))
     given = oci.get("subnets")
     # The models tell of a network of another size, which has no three subnets.
     if network is None or not LARGEST_NETWORK <= network.prefixlen <= SMALLEST_NETWORK:
         return
     if not isinstance(given, Mapping):
         return
-    named = {name: found for name in (*SUBNETS, SERVICES) if (found := _parsed(given.get(name))) is not None}
+    named = {
+        name: found for name in (*SUBNETS, SERVICES) if (found := written_range(given.get(name))) is not None
+    }
     taken = {**default_subnets(network), **named}
     for name, subnet in named.items():
         others = {other: each for other, each in taken.items() if other != name}
         what = _problem(subnet, network, others)
         if what is not None:
-            near = _fitting(subnet, network, others.values())
+            size = min(max(subnet.prefixlen, network.prefixlen + 1), SMALLEST_SUBNET)
+            near = first_free(network, others.values(), size)
             remedy = f"write {near}" if near else "write a larger oci.network, or smaller subnets"
             taken[name] = near or subnet
             yield ("oci", "subnets", name), FieldError(what, remedy)
@@ -285,20 +289,6 @@ def _problem(subnet: _Network, network: _Network, others: Mapping[str, _Network]
         if subnet.overlaps(other):
             return f"{subnet} has addresses of subnet {name}, {other}"
     return None
-
-
-def _fitting(subnet: _Network, network: _Network, others: Any) -> _Network | None:  # noqa: ANN401 - a view
-    """The first part of the network of this size that is free."""
-    size = min(max(subnet.prefixlen, network.prefixlen + 1), SMALLEST_SUBNET)
-    free = (each for each in network.subnets(new_prefix=size) if not any(each.overlaps(o) for o in others))
-    return next(free, None)
-
-
-def _parsed(value: object) -> _Network | None:
-    try:
-        return ipaddress.IPv4Network(str(value)) if value is not None else None
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,29 +463,6 @@ def _drift(deployer: Deployer, stacks: Mapping[str, Any]) -> tuple[OciDrift, ...
         )
 
 
-class NamedShape(NamedTuple):
-    """A shape that a spec names: where, for what, and its name."""
-
-    path: tuple[str, ...]
-    what: str
-    name: str
-
-
-def named_shapes(spec: GridSpec) -> Iterator[NamedShape]:
-    """Shapes of nodes, servers and machines beside the nodes, and those of section oci."""
-    for name, group in spec.nodes.items():
-        if group.instance is not None:
-            yield NamedShape(("nodes", name, "instance"), f"nodes {name}", group.instance)
-    for name, filesystem in spec.filesystems.items():
-        for role, servers in filesystem.server_groups.items():
-            path = ("filesystems", name, role, "instance")
-            yield NamedShape(path, f"{role.upper()} servers of {name}", servers.instance)
-    for name, machines in spec.machines.items():
-        if machines.instance is not None:
-            yield NamedShape(("machines", name, "instance"), f"machines {name}", machines.instance)
-    yield from _of_section(spec)
-
-
 def report_wrong_shapes(site: Site) -> None:
     """Note shapes of section oci that the catalogue lacks, and one image for two kinds of processor."""
     for each in _of_section(site.spec):
@@ -507,16 +474,16 @@ def report_wrong_shapes(site: Site) -> None:
     oci = site.spec.section(Oci)
     if oci is None:
         return
-    every = [*named_shapes(site.spec)]
+    every = [*named_types(site.spec), *_of_section(site.spec)]
     servers = [each for each in every if each.path[0] == "filesystems"] if oci.server_image else []
     if oci.image is not None:
         _report_two_kinds(site, "image", [each for each in every if each not in servers])
     _report_two_kinds(site, "server_image", servers)
 
 
-def _report_two_kinds(site: Site, field: str, shapes: Sequence[NamedShape]) -> None:
+def _report_two_kinds(site: Site, field: str, shapes: Sequence[NamedType]) -> None:
     """Note where machines that one image starts have two kinds of processor."""
-    first: dict[str, NamedShape] = {}
+    first: dict[str, NamedType] = {}
     for each in shapes:
         if (instance := _known(site, each)) is not None:
             first.setdefault(instance.architecture, each)
@@ -530,29 +497,25 @@ def _report_two_kinds(site: Site, field: str, shapes: Sequence[NamedShape]) -> N
         )
 
 
-def _of_section(spec: GridSpec) -> Iterator[NamedShape]:
+def _of_section(spec: GridSpec) -> Iterator[NamedType]:
     oci = spec.section(Oci)
     if oci is None:
         return
     if oci.bastion == "host":
-        yield NamedShape(("oci", "login"), "the bastion host", oci.login)
+        yield NamedType(("oci", "login"), "the bastion host", oci.login)
     if spec.scheduler.needs_head_node:
-        yield NamedShape(("oci", "head"), "the grid control server", oci.head)
+        yield NamedType(("oci", "head"), "the grid control server", oci.head)
 
 
-def _known(site: Site, each: NamedShape) -> InstanceType | None:
+def _known(site: Site, each: NamedType) -> InstanceType | None:
     try:
         return site.catalog.instance(each.name, site.spec.provider)
     except GridwrightError:
         return None
 
 
-class OciPricing(PricingProvider):
+class OciPricing(CloudPricing):
     """See PricingProvider."""
-
-    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
-        """Bastion host, grid control server, boot volumes."""
-        return costs_beside(spec, catalog)
 
     def costs_of(
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
