@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -20,7 +20,7 @@ from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.providers.aws.costs import costs_while_stopped
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id
-from gridwright.providers.boot.bundle import Bundle, Part, bundle
+from gridwright.providers.boot.bundle import MachineFiles
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -423,15 +423,9 @@ class Deployment:
     storage: Mapping[str, Any]
     """The template of the storage stack, in the long form of its functions."""
     grid: Mapping[str, Any]
-    files: Mapping[Part, Mapping[str, str | bytes]]
-    """What machines of each part set themselves up from, by path."""
+    machines: MachineFiles
     nested: Mapping[str, str]
     """Templates that the grid stack reads from the site bucket, by their keys."""
-
-    @cached_property
-    def bundles(self) -> Mapping[Part, Bundle]:
-        """The files of each part as one archive, packed when it is first asked for: that takes longest."""
-        return {part: bundle(files) for part, files in self.files.items()}
 
     @property
     def held(self) -> dict[str, str]:
@@ -464,7 +458,7 @@ def deployment(spec: GridSpec) -> Deployment:
         layout,
         storage_body(spec, layout),
         _plain(grid),
-        machine_files(spec, layout, None).parts,
+        machine_files(spec, layout, None),
         {each.key: each.text for each in made.nested},
     )
 

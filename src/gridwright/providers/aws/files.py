@@ -28,7 +28,6 @@ from gridwright.providers.aws.operator.policy import Operator
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.providers.aws.template_limits import template_text
 from gridwright.providers.aws.up import OFF, desired_root_squash
-from gridwright.providers.boot.bundle import bundle
 from gridwright.providers.cloud_machines import cost_document, problems_of
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.rendering import markdown
@@ -130,7 +129,6 @@ def aws_files(
         raise GridwrightError(*problems)
     layout = aws_layout(spec)
     machines = machine_files(spec, layout, release)
-    bundles = {part: bundle(content) for part, content in machines.parts.items()}
     model = grid_model(spec)
     costs = {**cost_document(spec, model), "prices_as_of": _as_of(spec, model)}
     grid, storage = grid_template(spec, layout), storage_template(spec, layout)
@@ -139,8 +137,8 @@ def aws_files(
         STORAGE_TEMPLATE: template_text(storage),
         GRID_TEMPLATE: template_text(grid),
         **{each.file: each.text for each in grid.nested},
-        **{BUNDLE.format(part): made.content for part, made in bundles.items()},
-        **{BUNDLE_KEY_FILE.format(part): made.key + "\n" for part, made in bundles.items()},
+        **{BUNDLE.format(part): made.content for part, made in machines.bundles.items()},
+        **{BUNDLE_KEY_FILE.format(part): made.key + "\n" for part, made in machines.bundles.items()},
         COSTS: json.dumps(costs, indent=2) + "\n",
         **operator(spec, layout, grid, storage).files(),
     }

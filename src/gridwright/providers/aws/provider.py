@@ -35,8 +35,7 @@ from gridwright.providers.aws.machine_files import provided
 from gridwright.providers.aws.names import DISTRIBUTION_TAG
 from gridwright.providers.aws.rules import aws_problems, nearest_types, report_not_offered
 from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.user_data import boot_file
-from gridwright.providers.boot.bundle import known_distributions
+from gridwright.providers.boot.bundle import boot_file, known_distributions
 from gridwright.providers.cloud_machines import CloudPricing
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.machines import (
@@ -248,7 +247,7 @@ def image_build(spec: GridSpec, release: str | None) -> Rendering:
     )
     playbook: dict[str, str | bytes] = {
         **image_playbook_files(spec, scheduler, provided(spec, layout)),
-        **{f"boot/{name}": boot_file(name) for name in _PROGRAMS},
+        **{f"boot/{name}": boot_file("aws", name) for name in _PROGRAMS},
         "boot/distributions.json": known_distributions(),
     }
     template = packer_template(spec, layout, found)

@@ -372,7 +372,7 @@ def up(
     settle_root_squash(cloud, spec, stored)
     grid = work.bring_grid(grid, stored[SITE_BUCKET])
     settle_passing_tags(cloud, spec)
-    bundles = {part: each.key for part, each in desired.bundles.items()}
+    bundles = {part: each.key for part, each in desired.machines.bundles.items()}
     ready = MachinesReady(cloud, caller, spec, desired.layout, bundles, stored[SITE_BUCKET])
     ready.wait()
     MachinesReplaced(cloud, caller, spec, desired.layout).wait()
@@ -537,7 +537,7 @@ class _Up:
         such before they are told of it: slurm.conf keeps what it says of them.
         """
         desired, name = self.wanted, grid_stack(self.spec)
-        for made in desired.bundles.values():
+        for made in desired.machines.bundles.values():
             put_once(self.cloud, bucket, made.key, made.content)
         for key, text in desired.nested.items():
             put_once(self.cloud, bucket, key, text.encode())
@@ -554,7 +554,7 @@ class _Up:
 
     def _point(self, bucket: str) -> None:
         """Name the bundles that machines set themselves up from now on."""
-        for part, made in self.wanted.bundles.items():
+        for part, made in self.wanted.machines.bundles.items():
             if put_changed(self.cloud, bucket, pointer(part), f"{made.key}\n".encode()):
                 self.stacks.caller.say(f"bucket {bucket}: {part} set themselves up with {made.key}")
                 self.brought.append(part)

@@ -9,8 +9,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from importlib import resources
 from typing import Any, Literal, cast
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Sub
@@ -18,7 +16,7 @@ from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
 from gridwright.providers.aws.session import Cloud
-from gridwright.providers.boot.bundle import Part, here, multipart, pointer
+from gridwright.providers.boot.bundle import Part, boot_file, here, multipart, pointer
 from gridwright.providers.lustre_servers import root_squash_rows
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.network import SharedKey
@@ -149,16 +147,16 @@ def user_data(
             dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
             settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
             values |= {dns: import_value(spec, dns), mount: import_value(spec, mount)}
-    parts = [boot_file("preamble.sh")]
+    parts = [boot_file("aws", "preamble.sh")]
     if aws.proxy is not None:
         parts.append(_proxy(aws.proxy, ",".join(map(str, layout.networks)), spec.region or ""))
     parts += [
         here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
         *(
-            here(f"var/lib/gridwright/{name}", _literal(boot_file(name)))
+            here(f"var/lib/gridwright/{name}", _literal(boot_file("aws", name)))
             for name in ("fetch.py", "begin.sh", "boto3.lock")
         ),
-        boot_file("start.sh"),
+        boot_file("aws", "start.sh"),
     ]
     literal = [_literal(parts[0]), *parts[1:-1], _literal(parts[-1])]
     return UserData(multipart("\n".join(literal)), values)
@@ -201,15 +199,6 @@ def _key_of(spec: GridSpec, role: Role) -> dict[str, str] | None:
 def import_value(spec: GridSpec, name: str) -> ImportValue:
     """What the storage stack tells under this name."""
     return ImportValue(f"{storage_stack(spec)}-{name}")
-
-
-@cache
-def boot_file(name: str) -> str:
-    """A file of what machines begin with: AWS's own, or the one that all clouds have."""
-    own = resources.files("gridwright.providers.aws.boot").joinpath(name)
-    if own.is_file():
-        return own.read_text("ascii")
-    return resources.files("gridwright.providers.boot").joinpath(name).read_text("ascii")
 
 
 def _literal(text: str) -> str:
