@@ -16,7 +16,8 @@ from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
 from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
-from gridwright.providers.aws.user_data import BOOT, BootReport
+from gridwright.providers.aws.user_data import BOOT
+from gridwright.providers.boot.reports import BootReport
 from gridwright.report.terminal.frame import framed_table, text_of
 from gridwright.spec.model import GridSpec
 

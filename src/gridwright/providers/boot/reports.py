@@ -34,6 +34,10 @@ class BootReport:
     at: str
     """When it was told, as 2026-11-23T09:15:00Z; empty where that is not known."""
 
+    def is_of(self, instance: str | None, bundle: str | None) -> bool:
+        """Whether it is of this instance and this bundle: an earlier machine of the name may have told it."""
+        return (self.instance, self.bundle) == (instance, bundle)
+
     @property
     def who(self) -> str:
         """The machine, as people know it."""
@@ -56,7 +60,9 @@ class BootReport:
             return "done"
         if self.state == "running" and self.reason:
             return self.reason
-        return self.state if self.state == "running" and self.tries == 1 else f"{self.state}, try {self.tries}"
+        return (
+            self.state if self.state == "running" and self.tries == 1 else f"{self.state}, try {self.tries}"
+        )
 
     @property
     def news(self) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.providers.boot.bundle import LOGS, Part
+from gridwright.providers.boot.reports import QUIET_S, BootReport, go_on, unready
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.resource_manager import (
     POLL_S,
@@ -42,10 +43,9 @@ from gridwright.providers.oci.preflight import preflight
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.oci.stopping import shut_down
-from gridwright.providers.oci.terraform.boot import RESTARTING, BootReports, OciBootReport, bundle_keys
+from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys
 from gridwright.providers.oci.user_data import part_of
 from gridwright.providers.provider import Caller
-from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 
 # What a plan of Terraform would do, from its JSON (Terraform, JSON output format: resource_changes).
@@ -186,12 +186,8 @@ class OciUp:
         yield f"  gridwright down{spec}"
 
 
-QUIET_S = 3600.0
-"""So long nothing may be heard of any machine: each tells every ten minutes that it goes on."""
 PASSING = frozenset({0, 429, 500, 502, 503, 504})
 """Answers that pass by themselves: none at all, an overload, an outage."""
-FAILED_TRIES = 3
-"""After so many tries a machine counts as failed, though it goes on: what passes by itself has passed."""
 
 
 @dataclass
@@ -211,7 +207,7 @@ class OciMachinesReady:
     stopped: frozenset[str] = frozenset()
     """Names of those that somebody has stopped: each sets itself up when it is started again."""
     quiet_s: float = QUIET_S
-    _last: dict[str, OciBootReport] = field(default_factory=dict)
+    _last: dict[str, BootReport] = field(default_factory=dict)
     _reports: BootReports = field(init=False)
 
     def __post_init__(self) -> None:
@@ -237,13 +233,10 @@ class OciMachinesReady:
             if not waiting or time.monotonic() - heard > self.quiet_s:
                 raise self._unready(open_)
             if self.caller.stop.wait(self.poll_s):
-                self.caller.say(
-                    f"{len(waiting)} machines go on setting themselves up; gridwright status shows how far "
-                    "they are, and gridwright up waits for them"
-                )
+                self.caller.say(go_on(len(waiting)))
                 raise KeyboardInterrupt
 
-    def _current(self, names: Collection[str]) -> dict[str, OciBootReport]:
+    def _current(self, names: Collection[str]) -> dict[str, BootReport]:
         """What machines told of the bundles that are there for them now; nothing else counts."""
         try:
             reports = self._reports.look(names)
@@ -258,20 +251,17 @@ class OciMachinesReady:
             if each.is_of(self.instances.get(name), self.bundles[part_of(self.layout.machine(name).role)])
         }
 
-    def _tell(self, report: OciBootReport) -> None:
+    def _tell(self, report: BootReport) -> None:
         last = self._last.get(report.name)
-        if report.state == "done":
-            self.caller.say(f"{report.name}: is set up")
-        elif report.state == "failed":
-            self.caller.say(f"{report.name}: try {report.tries} failed: {report.reason}")
-        elif report.reason.startswith(RESTARTING) and (last is None or last.reason != report.reason):
-            self.caller.say(f"{report.name}: {report.reason}")
+        again = report.state == "running" and last is not None and last.reason == report.reason
+        if report.news and not again:
+            self.caller.say(report.news)
 
     def _is(self, name: str, state: str) -> bool:
         return name in self._last and self._last[name].state == state
 
     def _has_failed(self, name: str) -> bool:
-        return self._is(name, "failed") and self._last[name].tries >= FAILED_TRIES
+        return name in self._last and self._last[name].has_failed
 
     def _unready(self, open_: set[str]) -> GridwrightError:
         """The error that names them; the end of the first one's log is said before."""
@@ -279,15 +269,11 @@ class OciMachinesReady:
         silent = sorted(open_ - {each.name for each in failed})
         for line in failed[0].log.splitlines() if failed else ():
             self.caller.say(f"{failed[0].name} | {line}")
-        parts = [
-            *(f"{each.name}: {each.reason}" for each in failed[:3]),
-            *([f"{len(failed) - 3} more failed"] if len(failed) > 3 else []),
-            *([f"{fold_hosts(silent)} told nothing for {self.quiet_s / 60:.0f} min"] if silent else []),
-        ]
         logs = f"logs are in bucket {self.bucket}, {LOGS}NAME/OCID of the instance"
         console = "the console of an instance shows why it is silent"
         return environment_error(
-            f"{len(open_)} of {len(self.layout.machines)} machines are not set up: {'; '.join(parts)}",
+            f"{len(open_)} of {len(self.layout.machines)} machines are not set up: "
+            f"{'; '.join(unready(failed, silent, self.quiet_s))}",
             where=f"grid {self.layout.grid}, OCI, {self.cloud.region}",
             remedy="mend what the log says and run gridwright up again: they go on trying, and the other "
             f"machines stay as they are; {logs if failed else console}",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws.user_data import BOOT, BootReport, boot_reports
+from gridwright.providers.aws.user_data import BOOT, AwsBootReport, boot_reports
 
 ARN = "arn:aws:ec2:us-east-1:123456789012:instance/i-0123"
 
 
-def report(**texts: str) -> BootReport:
+def report(**texts: str) -> AwsBootReport:
     row: dict[str, Any] = {"slot": {"S": BOOT + ARN}, "state": {"S": "done"}, "tries": {"N": "1"}}
     (found,) = boot_reports([row | {name: {"S": text} for name, text in texts.items()}]).values()
     return found
