@@ -46,7 +46,7 @@ MISSING_MINUTES = 30
 BROKEN_MINUTES = 5
 
 
-class Watched(NamedTuple):
+class WatchedMetric(NamedTuple):
     """A metric, and what is made of its values in a period."""
 
     namespace: str
@@ -75,23 +75,23 @@ def _alarm(
     spec: GridSpec,
     title: str,
     description: str,
-    watched: Watched | Sequence[cloudwatch.MetricDataQuery],
+    watched: WatchedMetric | Sequence[cloudwatch.MetricDataQuery],
     *,
     above: float = 0,
     below: float | None = None,
     times: int = 1,
-    missing: str = "notBreaching",
     tells_end: bool = True,
+    **more: str,
 ) -> cloudwatch.Alarm:
     """An alarm for a metric, or an expression, that is out of bounds so many periods in a row.
 
     It calls the topic of the spec when it is raised and (`tells_end`) when it ends. A grid that was stopped
-    tells nothing, so that `missing` data are well as a rule.
+    tells nothing, so that missing data are well unless `more` properties say otherwise.
     """
     aws = spec.section(Aws)
     topic = [aws.alarms.topic] if aws and aws.alarms else []
     what: dict[str, Any] = {"Metrics": list(watched)}
-    if isinstance(watched, Watched):
+    if isinstance(watched, WatchedMetric):
         what = {**watched.properties(), "Statistic": watched.statistic, "Period": watched.period_s}
     return cloudwatch.Alarm(
         title,
@@ -99,7 +99,7 @@ def _alarm(
         **what,
         ComparisonOperator="GreaterThanThreshold" if below is None else "LessThanThreshold",
         Threshold=above if below is None else below,
-        TreatMissingData=missing,
+        **{"TreatMissingData": "notBreaching", **more},
         EvaluationPeriods=times,
         **({"DatapointsToAlarm": times} if times > 1 else {}),
         **({"AlarmActions": topic} if topic else {}),
@@ -125,8 +125,8 @@ def fsx_alarms(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[cloudwat
     capacity = stored_gib(filesystem, deployment) * GIB
     bought = bought_tier(filesystem, deployment) * capacity / TIB
 
-    def of(metric: str) -> Watched:
-        return Watched("AWS/FSx", metric, {"FileSystemId": Ref(logical_id(name))}, "Sum", PERIOD_S)
+    def of(metric: str) -> WatchedMetric:
+        return WatchedMetric("AWS/FSx", metric, {"FileSystemId": Ref(logical_id(name))}, "Sum", PERIOD_S)
 
     yield _alarm(
         spec,
@@ -136,7 +136,7 @@ def fsx_alarms(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[cloudwat
         of("FreeDataStorageCapacity"),
         below=round(FREE_SHARE * capacity),
         times=MINUTES,
-        missing="missing",
+        TreatMissingData="missing",
     )
     yield _alarm(
         spec,
@@ -159,7 +159,7 @@ def schedule_alarm(spec: GridSpec, title: str, group: str) -> cloudwatch.Alarm:
         spec,
         title,
         f"A scheduled export or import of grid {spec.name} could not be started: see gridwright repo status",
-        Watched("AWS/Scheduler", "InvocationDroppedCount", {"ScheduleGroup": Ref(group)}, "Sum", 300),
+        WatchedMetric("AWS/Scheduler", "InvocationDroppedCount", {"ScheduleGroup": Ref(group)}, "Sum", 300),
     )
 
 
@@ -170,7 +170,7 @@ def grid_alarms(spec: GridSpec, layout: AwsLayout, groups: Sequence[str]) -> Ite
         "SetUpFails",
         f"A machine of grid {spec.name} cannot be set up: gridwright status says which one "
         "and why, and its log lies in the grid's bucket below boot-logs",
-        Watched(NAMESPACE, FAILURES, {GRID: spec.name}, "Sum", FAILURES_S),
+        WatchedMetric(NAMESPACE, FAILURES, {GRID: spec.name}, "Sum", FAILURES_S),
         # Its end says only that nobody counted lately, not that the machine is well.
         tells_end=False,
     )
@@ -181,8 +181,8 @@ def grid_alarms(spec: GridSpec, layout: AwsLayout, groups: Sequence[str]) -> Ite
         yield from _target_alarms(spec, name, [title for title in servers if title in groups])
 
 
-def _of_group(title: str, metric: str, period_s: int) -> Watched:
-    return Watched("AWS/AutoScaling", metric, {"AutoScalingGroupName": Ref(title)}, "Minimum", period_s)
+def _of_group(title: str, metric: str, period_s: int) -> WatchedMetric:
+    return WatchedMetric("AWS/AutoScaling", metric, {"AutoScalingGroupName": Ref(title)}, "Minimum", period_s)
 
 
 def _missing(spec: GridSpec, title: str) -> cloudwatch.Alarm:
@@ -211,7 +211,9 @@ def _broken(spec: GridSpec, layout: AwsLayout) -> Iterator[cloudwatch.Alarm]:
                 f"{title}Broken",
                 f"EC2's status checks of {machine.name} in grid {spec.name} fail: "
                 "stop and start it, or look at it by Session Manager",
-                Watched("AWS/EC2", "StatusCheckFailed", {"InstanceId": Ref(title)}, "Maximum", PERIOD_S),
+                WatchedMetric(
+                    "AWS/EC2", "StatusCheckFailed", {"InstanceId": Ref(title)}, "Maximum", PERIOD_S
+                ),
                 times=BROKEN_MINUTES,
             )
 
@@ -219,9 +221,9 @@ def _broken(spec: GridSpec, layout: AwsLayout) -> Iterator[cloudwatch.Alarm]:
 def _target_alarms(spec: GridSpec, filesystem: str, groups: Sequence[str]) -> Iterator[cloudwatch.Alarm]:
     """Those of a Lustre on servers of the grid's own, which are in these groups."""
 
-    def of(metric: str, statistic: str) -> Watched:
+    def of(metric: str, statistic: str) -> WatchedMetric:
         dimensions = {GRID: spec.name, FILE_SYSTEM: filesystem}
-        return Watched(NAMESPACE, metric, dimensions, statistic, TARGET_PERIOD_S)
+        return WatchedMetric(NAMESPACE, metric, dimensions, statistic, TARGET_PERIOD_S)
 
     sizes = {f"servers{number}": title for number, title in enumerate(groups, start=1)}
     yield _alarm(

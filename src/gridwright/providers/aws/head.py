@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import socket
-
-import psutil
-
-from gridwright.errors import environment_error
-from gridwright.providers.aws.layout import LOGIN, AwsLayout, Role, aws_layout, login_user
+from gridwright.providers.aws.layout import LOGIN, Role, aws_layout, login_user
 from gridwright.providers.aws.names import grid_stack
 from gridwright.providers.aws.session import Cloud
-from gridwright.providers.aws.stacks import Stack, Stacks
+from gridwright.providers.aws.stacks import Stacks
+from gridwright.providers.cloud_head import host_keys, is_one_of, not_up
 from gridwright.providers.provider import Caller
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.ssh_head import SshHead
@@ -28,34 +23,17 @@ def aws_head(spec: GridSpec) -> HeadNode:
     up or AWS does not tell.
     """
     layout = aws_layout(spec)
-    if is_here(layout):
+    if is_one_of(layout.addresses.items()):
         return LocalHeadNode()
     stack = Stacks(Cloud(str(spec.region)), Caller()).find(grid_stack(spec))
     if stack is None or not stack.whole:
-        raise environment_error(
-            f"grid {spec.name} is not up",
-            where=str(spec.file) if spec.file else None,
-            remedy=f"run gridwright up {spec.file or 'FILE'}; see how it stands with gridwright status",
-        )
+        raise not_up(spec)
     login = stack.outputs.get(LOGIN_ADDRESS) or layout.addresses[LOGIN]
     # Without a key pair the site has made accounts, and ssh knows whose is to be taken.
     user = login_user(layout.aws)
     controllers = layout.of_role(Role.HEAD)
-    keys = _keys(spec, stack)
+    keys = host_keys(spec, f"{stack.id} {stack.updated}")
     if not controllers:
         return SshHead(LOGIN, login, user=user, keys=keys)
     head = controllers[0].name
     return SshHead(head, head, through=login, user=user, keys=keys)
-
-
-def _keys(spec: GridSpec, stack: Stack) -> str:
-    """Names the file of host keys: another one for each grid, and for each time that its machines changed."""
-    made = f"{stack.id} {stack.updated}".encode()
-    return f"{spec.name}-{hashlib.sha256(made).hexdigest()[:12]}"
-
-
-def is_here(layout: AwsLayout) -> bool:
-    """Whether this machine has the name and the address of one of the grid's machines."""
-    address = layout.addresses.get(socket.gethostname().partition(".")[0])
-    own = (each.address for interface in psutil.net_if_addrs().values() for each in interface)
-    return address is not None and address in own

@@ -245,7 +245,8 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
     carried = ((CLAIM, groups), (POWER, powers), (SPOT, spot), (DISK_NAMES, layout.volumes))
     files = {path: text for one, needs in carried if needs for path, text in one.role_files().items()}
     if rolling is not None and scheduler is not None:
-        files |= _roll_files(spec, layout, scheduler)
+        rolled = roll_file(spec, layout, scheduler.directory)
+        files |= ROLL.role_files() | {"roles/roll/files/roll.json": rolled}
     if scheduler is not None:
         files |= console_role_files(spec, layout)
     return Provided(
@@ -277,11 +278,6 @@ def _pairs(spec: GridSpec, layout: AwsLayout) -> dict[str, object]:
         **({"gridwright_clusters": clusters} if clusters else {}),
         **({"gridwright_disk_names": disks} if layout.volumes else {}),
     }
-
-
-def _roll_files(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup) -> dict[str, str | bytes]:
-    """The program that replaces machines, with its unit and what it is told."""
-    return ROLL.role_files() | {"roles/roll/files/roll.json": roll_file(spec, layout, scheduler.directory)}
 
 
 def aws_hosts(spec: GridSpec, layout: AwsLayout) -> Hosts:

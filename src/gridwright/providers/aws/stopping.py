@@ -13,7 +13,6 @@ from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.changes import bill, deployed_spec, least_usd_per_hour, stopped_bill
 from gridwright.providers.aws.costs import bill_lines, bill_values, total
 from gridwright.providers.aws.grid_template import groups_of
-from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import claims, instances, rows
 from gridwright.providers.aws.launching import ALL, NONE, PARAMETER, SERVERS, machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
@@ -24,6 +23,7 @@ from gridwright.providers.aws.stacks import Stack, Stacks, failure_of, tags_of
 from gridwright.providers.aws.storage_template import SITE_BUCKET
 from gridwright.providers.aws.user_data import part_of
 from gridwright.providers.boot.bundle import Part, pointer
+from gridwright.providers.cloud_head import is_one_of
 from gridwright.providers.provider import Caller
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.locate import problem_at
@@ -310,7 +310,7 @@ def stop(spec: GridSpec, caller: Caller) -> AwsStopped:
     """
     found = deployed(spec, caller)
     refuse_lost_targets(found.spec)
-    if is_here(found.layout):
+    if is_one_of(found.layout.addresses.items()):
         raise input_error(
             f"this machine is one of grid {found.spec.name}, and would stop before the others",
             remedy="run gridwright stop where gridwright up was run",
@@ -349,8 +349,10 @@ def start(spec: GridSpec, caller: Caller) -> AwsStarted:
     if not already:
         start_fixed(found.stacks, found.spec, found.layout, found.grid)
         found.set_running(ALL)
-    bundles = {part_of(machine.role): "" for machine in found.layout.machines}
-    current = {part: _bundle(found, part) for part in bundles}
+    current: dict[Part, str] = {}
+    for part in dict.fromkeys(part_of(machine.role) for machine in found.layout.machines):
+        answer = found.cloud.call("s3", "get_object", Bucket=found.bucket, Key=pointer(part))
+        current[part] = str(answer["Body"].read().decode().strip())
     MachinesReady(found.cloud, caller, found.spec, found.layout, current, found.bucket).wait()
     return AwsStarted(
         grid=found.spec.name,
@@ -435,11 +437,6 @@ def _until(
 def _state(instance: Mapping[str, Any] | None) -> str:
     """The state that EC2 says; empty where there is no such machine."""
     return str(instance["State"]["Name"]) if instance else ""
-
-
-def _bundle(found: Deployed, part: Part) -> str:
-    answer = found.cloud.call("s3", "get_object", Bucket=found.bucket, Key=pointer(part))
-    return str(answer["Body"].read().decode().strip())
 
 
 def refuse_lost_targets(spec: GridSpec) -> None:

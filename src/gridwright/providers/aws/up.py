@@ -36,7 +36,15 @@ from gridwright.providers.aws.fixed_machines import (
 )
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.images import GridImage, chosen_images, refuse_unfit_images
-from gridwright.providers.aws.instances import GONE, MachineStatus, claims, instances, machines, rows
+from gridwright.providers.aws.instances import (
+    GONE,
+    MachineStatus,
+    claims,
+    described_instances,
+    instances,
+    machines,
+    rows,
+)
 from gridwright.providers.aws.launching import ALL, PARAMETER, machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout, fsx_file_systems, login_user
 from gridwright.providers.aws.names import SLOT_TAG, grid_stack, logical_id, passing_tags, storage_stack, tags
@@ -330,13 +338,9 @@ def gone_machines(cloud: Cloud, layout: AwsLayout, resources: Mapping[str, str])
     there: set[str] = set()
     for start in range(0, len(made), _MOST_VALUES):
         asked = [{"Name": "instance-id", "Values": list(made)[start : start + _MOST_VALUES]}]
-        for reservation in cloud.listed("ec2", "describe_instances", "Reservations", Filters=asked):
-            there |= {each["InstanceId"] for each in reservation["Instances"] if _is_there(each)}
+        found = described_instances(cloud, asked)
+        there |= {each["InstanceId"] for each in found if each["State"]["Name"] not in GONE}
     return frozenset(name for instance, name in made.items() if instance not in there)
-
-
-def _is_there(instance: Mapping[str, Mapping[str, str]]) -> bool:
-    return instance["State"]["Name"] not in GONE
 
 
 _NAMED = ("filesystems", "machines", "nodes")
