@@ -25,6 +25,7 @@ from gridwright.spec.fields import Change, Update
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.structure import field_at
+from gridwright.units import Bytes
 
 # The grid spec that a stack was made from, kept in the metadata of its template.
 
@@ -314,7 +315,8 @@ def not_in_place(change: FieldChange) -> str | None:
         return None
     last = change.path[-1]
     if last in ("capacity", "size") and change.old is not None and change.new is not None:
-        return "storage can grow, never shrink" if _bytes(change.new) < _bytes(change.old) else None
+        shrinks = Bytes.parse(change.new) < Bytes.parse(change.old)
+        return "storage can grow, never shrink" if shrinks else None
     if last == "metadata" and change.old == "none":
         return "metadata operations cannot be added to a file system that was made with none"
     return None
@@ -324,12 +326,6 @@ def lost_filesystems(fields: Iterable[FieldChange], resources: Iterable[Resource
     """File systems that an update would empty."""
     lost = {each.filesystem for each in resources if each.loses and each.filesystem is not None}
     return frozenset(lost | {each.path[1] for each in fields if not_in_place(each)})
-
-
-def _bytes(value: object) -> int:
-    from gridwright.units import Bytes
-
-    return int(Bytes.parse(value))
 
 
 def _what(changes: list[ResourceChange]) -> str:

@@ -590,7 +590,7 @@ class AwsProvider(Provider):
 
     def head_node(self, spec: GridSpec) -> HeadNode:
         """The machine with the scheduler, through the login node; this one where it is one of the grid's."""
-        from gridwright.providers.aws.head import aws_head
+        from gridwright.providers.aws.status import aws_head
 
         return aws_head(spec)
 

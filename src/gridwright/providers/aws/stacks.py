@@ -369,8 +369,6 @@ class Stacks:
 
 def parsed(text: str) -> dict[str, Any]:
     """A template in YAML or JSON as values, with functions in their long form."""
-    import json
-
     from cfn_flip import to_json  # type: ignore[import-untyped]
 
     found: dict[str, Any] = json.loads(to_json(text))

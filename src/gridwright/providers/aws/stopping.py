@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error
@@ -38,6 +38,7 @@ from gridwright.spec.storage import INSTANCE_STORE
 AT_ONCE = 50
 """Instances of one call (Amazon EC2 Auto Scaling API Reference, SetInstanceProtection)."""
 LONGEST_S = 1800.0
+"""So long machines may take to stop, or to end."""
 POLL_S = 5.0
 
 
@@ -92,7 +93,7 @@ class Shrinking:
         kept = {owner for name, owner in owners.items() if name in stay and owner}
         self._protect(group, kept)
         try:
-            found = self._described(group)
+            found = _described(self.cloud, group)
             self.cloud.call(
                 "autoscaling",
                 "update_auto_scaling_group",
@@ -102,40 +103,33 @@ class Shrinking:
                 MaxSize=size,
             )
             self.caller.say(f"{fold_hosts(gone)}: ending")
-            self._until_gone(gone, {owners[name] for name in gone if owners.get(name)})
+            leaving = {owners[name] for name in gone if owners.get(name)}
+            names = [fold_hosts(gone)]
+            _until(
+                self.cloud, self.caller, self.spec, lambda now: names if leaving & now.keys() else [],
+                done="ended", again="gridwright up goes on from there",
+            )  # fmt: skip
         finally:
             unprotect(self.cloud, group)
 
     def _protect(self, group: str, kept: Collection[str]) -> None:
-        there = {each["InstanceId"] for each in self._described(group)["Instances"]}
+        there = {each["InstanceId"] for each in _described(self.cloud, group)["Instances"]}
         _set_protection(self.cloud, group, sorted(there & {*kept}), protected=True)
 
-    def _described(self, group: str) -> dict[str, Any]:
-        (found,) = self.cloud.call(
-            "autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group]
-        )["AutoScalingGroups"]
-        return dict(found)
 
-    def _until_gone(self, names: list[str], owners: Collection[str | None]) -> None:
-        deadline = time.monotonic() + LONGEST_S
-        while owners & instances(self.cloud, self.spec).keys():
-            if time.monotonic() > deadline:
-                raise environment_error(
-                    f"{fold_hosts(names)}: still not ended after {LONGEST_S / 60:.0f} min",
-                    where=f"grid {self.spec.name}, AWS, {self.cloud.region}",
-                    remedy="look at them in the console; run the same command again to go on",
-                )
-            if self.caller.stop.wait(POLL_S):
-                self.caller.say("AWS goes on; gridwright up goes on from there")
-                self.caller.go_on()
+def _described(cloud: Cloud, group: str) -> dict[str, Any]:
+    """An Auto Scaling group as AWS describes it."""
+    found = cloud.call("autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group])
+    return dict(found["AutoScalingGroups"][0])
 
 
 def unprotect(cloud: Cloud, group: str) -> None:
     """Let a group end any of its machines again, as `stop` and a replacement have it."""
-    (found,) = cloud.call("autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group])[
-        "AutoScalingGroups"
+    kept = [
+        each["InstanceId"]
+        for each in _described(cloud, group)["Instances"]
+        if each.get("ProtectedFromScaleIn")
     ]
-    kept = [each["InstanceId"] for each in found["Instances"] if each.get("ProtectedFromScaleIn")]
     _set_protection(cloud, group, kept, protected=False)
 
 
@@ -225,14 +219,9 @@ class AwsStarted:
 
     def document(self) -> dict[str, Any]:
         """See Result."""
-        return {
-            "grid": self.grid,
-            "region": self.region,
-            "changed": self.changed,
-            "machines": self.machines,
-            "costs": bill_values(self.costs),
-            "seconds": self.seconds,
-        }
+        values = {**asdict(self), "costs": bill_values(self.costs)}
+        del values["file"]
+        return values
 
     def text(self) -> str:
         """What was done, and how to go on."""
@@ -245,8 +234,6 @@ class AwsStarted:
         return "\n".join([first, *bill_lines(self.costs), "Next:", f"  gridwright status{spec}"])
 
 
-LONGEST_STOP_S = 1800.0
-"""So long machines may take to stop."""
 _STOPPING = ("stopping", "stopped")
 
 
@@ -381,7 +368,12 @@ def start_fixed(stacks: Stacks, spec: GridSpec, layout: AwsLayout, grid: Stack) 
     if not stopped:
         return
     # EC2 starts nothing that is on its way down.
-    _until(stacks, spec, lambda now: [each for each in stopped if _state(now.get(each)) == "stopping"])
+    _until(
+        stacks.cloud,
+        stacks.caller,
+        spec,
+        lambda now: [each for each in stopped if _state(now.get(each)) == "stopping"],
+    )
     stacks.caller.say(f"{', '.join(names[each] for each in stopped)}: starting")
     stacks.cloud.call("ec2", "start_instances", InstanceIds=stopped)
 
@@ -401,7 +393,8 @@ def _stop_fixed(found: Deployed, machines: Sequence[Machine]) -> None:
         found.stacks.caller.say(f"{', '.join(names[each] for each in running)}: stopping")
         found.cloud.call("ec2", "stop_instances", InstanceIds=running)
     _until(
-        found.stacks,
+        found.cloud,
+        found.stacks.caller,
         found.spec,
         lambda now: [names[each] for each in names if _state(now.get(each)) not in ("stopped", "")],
     )
@@ -414,24 +407,30 @@ def _until_gone(found: Deployed, roles: set[str]) -> None:
         running = (name for name, each in now.items() if tags_of(each).get(ROLE_TAG) in roles)
         return [name for name in running if _state(now[name]) != "stopped"]
 
-    _until(found.stacks, found.spec, there)
+    _until(found.cloud, found.stacks.caller, found.spec, there)
 
 
 def _until(
-    stacks: Stacks, spec: GridSpec, waiting: Callable[[Mapping[str, Mapping[str, Any]]], list[str]]
+    cloud: Cloud,
+    caller: Caller,
+    spec: GridSpec,
+    waiting: Callable[[Mapping[str, Mapping[str, Any]]], list[str]],
+    *,
+    done: str = "stopped",
+    again: str = "gridwright stop --now, or gridwright start, goes on from there",
 ) -> None:
-    """Look at the machines until none is waited for. Raises GridwrightError after LONGEST_STOP_S."""
-    deadline = time.monotonic() + LONGEST_STOP_S
-    while left := waiting(instances(stacks.cloud, spec)):
+    """Look at the machines until none is waited for. Raises GridwrightError after LONGEST_S."""
+    deadline = time.monotonic() + LONGEST_S
+    while left := waiting(instances(cloud, spec)):
         if time.monotonic() > deadline:
             raise environment_error(
-                f"{', '.join(left[:8])}: still not stopped after {LONGEST_STOP_S / 60:.0f} min",
-                where=f"grid {spec.name}, AWS, {stacks.cloud.region}",
+                f"{', '.join(left[:8])}: still not {done} after {LONGEST_S / 60:.0f} min",
+                where=f"grid {spec.name}, AWS, {cloud.region}",
                 remedy="look at them in the console; run the same command again to go on",
             )
-        if stacks.caller.stop.wait(POLL_S):
-            stacks.caller.say("AWS goes on; gridwright stop --now, or gridwright start, goes on from there")
-            stacks.caller.go_on()
+        if caller.stop.wait(POLL_S):
+            caller.say(f"AWS goes on; {again}")
+            caller.go_on()
 
 
 def _state(instance: Mapping[str, Any] | None) -> str:

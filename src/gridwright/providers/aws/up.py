@@ -1,10 +1,7 @@
 """`up`: makes a grid on AWS, or changes it, and waits until its machines have set themselves up.
 
-Machines that no group replaces and whose instance is gone: nobody makes them anew but the next `up`.
-
-Sets owner and expiry on machines and on what they brought with them, whose launch templates lack them.
-
-Machines that a change of the spec would give another address, though they stay.
+It also makes machines anew that no group replaces and whose instance is gone, sets owner and expiry where
+launch templates lack them, and refuses what would give machines that stay other addresses.
 """
 
 from __future__ import annotations

@@ -162,19 +162,21 @@ NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
 
 @cache
 def boot_file(cloud: str, name: str) -> str:
-    """A file of what machines begin with: that of a cloud, aws or oci, or the one that all clouds have."""
+    """A file of what machines begin with: that of a cloud, by its package, or the one that all have."""
     own = resources.files(f"gridwright.providers.{cloud}.boot").joinpath(name)
     if own.is_file():
         return own.read_text("ascii")
     return resources.files("gridwright.providers.boot").joinpath(name).read_text("ascii")
 
 
-def boot_files(cloud: str, programs: Iterable[str], variables: Mapping[str, Any]) -> dict[str, str]:
+def boot_files(
+    cloud: str, programs: Iterable[str], variables: Mapping[str, Any], *, on_oci: bool = False
+) -> dict[str, str]:
     """Programs that machines run from their bundle, and what these tell the playbook, by path."""
     return {
         **{f"boot/{name}": boot_file(cloud, name) for name in programs},
         "boot/variables.json": json.dumps(variables, indent=2) + "\n",
-        "boot/distributions.json": known_distributions(on_oci=cloud == "oci"),
+        "boot/distributions.json": known_distributions(on_oci=on_oci),
     }
 
 

@@ -129,7 +129,7 @@ def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) ->
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
     scheduler = scheduler_kind(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
     hosts = oci_hosts(spec, layout)
-    known, boot = _provided(spec, layout), boot_files("oci", _PROGRAMS, {})
+    known, boot = _provided(spec, layout), boot_files("oci", _PROGRAMS, {}, on_oci=True)
     playbook = playbook_files(spec, hosts, scheduler, known)
     # What only servers run is not in the bundle of nodes.
     less: dict[str, object] = dict.fromkeys(("gridwright_volumes", "gridwright_second_cards", *_OF_SERVERS))

@@ -1,8 +1,6 @@
-"""`up`: storage first, then the grid with what the storage told.
+"""`up`: storage first, then the grid with what the storage told, until all machines have set themselves up.
 
 Volumes that are to go are detached first: OCI deletes none that a server has.
-
-Waits until every machine of a grid has set itself up with what is there for it now.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from gridwright.providers.oci.layout import (
 from gridwright.providers.oci.leftovers import unknown_grid
 from gridwright.providers.oci.preflight import preflight
 from gridwright.providers.oci.section import Oci
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import COMPUTE, OciCallError, OciCloud
 from gridwright.providers.oci.stopping import shut_down
 from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys
 from gridwright.providers.oci.user_data import part_of
@@ -282,14 +280,13 @@ class OciMachinesReady:
 
 def stopped(cloud: OciCloud, compartment: str, instances: Mapping[str, str]) -> frozenset[str]:
     """Names of machines that are stopped, or on their way there. Raises OciCallError."""
-    listed = cloud.listed("core", "ComputeClient", "list_instances", compartment)
+    listed = cloud.listed(*COMPUTE, "list_instances", compartment)
     down = {each.id for each in listed if each.lifecycle_state in ("STOPPED", "STOPPING")}
     return frozenset(name for name, ocid in instances.items() if ocid in down)
 
 
 LONGEST_S = 900.0
 """So long detaching may take in all."""
-_CORE, _CLIENT = "core", "ComputeClient"
 
 
 def detach(
@@ -308,7 +305,7 @@ def detach(
             if each.id not in asked:
                 asked.add(each.id)
                 if each.lifecycle_state != "DETACHING":
-                    cloud.call_or_none(_CORE, _CLIENT, "detach_volume", each.id)
+                    cloud.call_or_none(*COMPUTE, "detach_volume", each.id)
         if time.monotonic() > until:
             raise environment_error(
                 f"{len(attached)} volumes are attached still, after {LONGEST_S / 60:.0f} min",
@@ -320,7 +317,7 @@ def detach(
 
 
 def _attached(cloud: OciCloud, compartment: str, volumes: Collection[str]) -> list[Any]:
-    listed = cloud.listed(_CORE, _CLIENT, "list_volume_attachments", compartment)
+    listed = cloud.listed(*COMPUTE, "list_volume_attachments", compartment)
     return [each for each in listed if each.volume_id in volumes and each.lifecycle_state != "DETACHED"]
 
 

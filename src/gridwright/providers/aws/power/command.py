@@ -1,12 +1,6 @@
 """The command itself: `power.pyz`, which gridwright-power.service runs on the head node.
 
-The machines of a grid on AWS as a supply of nodes.
-
-Decides what is to be done about one group. Nothing here changes anything.
-
-The cloud of powered nodes: Auto Scaling and DynamoDB, each call with a limit of time and of tries.
-
-What powering nodes asks of the cloud: one Auto Scaling group, and the table of claims.
+What is to be done about a group is decided out of what the group and the table of claims hold.
 """
 
 from __future__ import annotations

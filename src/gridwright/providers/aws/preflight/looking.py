@@ -346,10 +346,6 @@ def _principals(statement: dict[str, Any]) -> list[str]:
     return [named] if isinstance(named, str) else list(named)
 
 
-ALLOWED = "DryRunOperation"
-"""The code of EC2's answer where the call would be made."""
-
-
 def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterator[Finding]:
     """Each call that would be refused for want of a permission. Raises CloudError for want of an answer."""
     name = f"gridwright-{layout.grid}-check"
