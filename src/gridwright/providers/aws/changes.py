@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gridwright.catalog import load_catalog
-from gridwright.errors import Problem
+from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.filesystems.resources import Cost
 from gridwright.model import powered
 from gridwright.model.grid import check_against_catalogue, grid_model
@@ -478,3 +478,16 @@ def _plain(template: Mapping[str, Any]) -> dict[str, Any]:
     """Without the classes of troposphere."""
     found: dict[str, Any] = json.loads(json.dumps(template))
     return found
+
+
+def refuse_unknown(
+    names: Collection[str], known: Collection[str], flag: str, what: str, otherwise: str
+) -> None:
+    """Raise GridwrightError for names that a flag gives and nothing has; `what` is said before each."""
+    problems = [
+        Problem(f"{what.format(name)}", flag, None, f"did you mean {near}?" if near else otherwise)
+        for name in sorted(set(names) - set(known))
+        for near in (nearest(name, known),)
+    ]
+    if problems:
+        raise GridwrightError(*problems)

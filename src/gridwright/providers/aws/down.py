@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gridwright.errors import GridwrightError, Problem, environment_error, nearest
+from gridwright.errors import Problem, environment_error
 from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws import rolling
 from gridwright.providers.aws.changes import (
     deployed_spec,
+    refuse_unknown,
     retained_costs,
     retained_file_systems,
     storage_body,
@@ -309,18 +310,13 @@ def _check_names(spec: GridSpec, found: Going, delete_data: frozenset[str]) -> N
     known = found.holding | {each.filesystem for each in found.retired}
     # A second run, after an interrupted one, may name what is gone by now.
     known |= retained_file_systems(spec, aws_layout(spec))
-    problems = []
-    for name in sorted(delete_data - known):
-        near = nearest(name, known)
-        names = ", ".join(sorted(known)) or "none"
-        hint = f"did you mean {near}?" if near else f"file systems that hold data: {names}"
-        problems.append(
-            Problem(
-                f"grid {spec.name} has no file system {name} that holds data", "--delete-data", None, hint
-            )
-        )
-    if problems:
-        raise GridwrightError(*problems)
+    refuse_unknown(
+        delete_data,
+        known,
+        "--delete-data",
+        f"grid {spec.name} has no file system {{}} that holds data",
+        f"file systems that hold data: {', '.join(sorted(known)) or 'none'}",
+    )
 
 
 def plan(found: Going) -> DownPlan:

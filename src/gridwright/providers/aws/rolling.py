@@ -191,7 +191,11 @@ class MachinesReplaced:
                 raise self._stopped(left)
             if time.monotonic() - heard > SILENT_S:
                 raise self._silent(left)
-            self._pause(pause)
+            self.caller.pause(
+                pause,
+                "the head node goes on replacing machines; gridwright status shows how far it is, and "
+                "gridwright up waits for its end",
+            )
             pause = min(2 * pause, POLL_S)
 
     def _tell(self, rolls: Iterable[GroupRoll]) -> None:
@@ -199,14 +203,6 @@ class MachinesReplaced:
             if each.text not in self._said:
                 self._said.add(each.text)
                 self.caller.say(each.text)
-
-    def _pause(self, seconds: float) -> None:
-        if self.caller.stop.wait(seconds):
-            self.caller.say(
-                "the head node goes on replacing machines; gridwright status shows how far it is, and "
-                "gridwright up waits for its end"
-            )
-            self.caller.go_on()
 
     def _stopped(self, left: list[GroupRoll]) -> GridwrightError:
         return environment_error(
@@ -380,7 +376,7 @@ class MachinesReady:
                 if open_ or lacking > 0:
                     raise self._unready(open_, max(lacking, 0))
                 return
-            self._pause(pause, len(waiting) + max(lacking, 0))
+            self.caller.pause(pause, go_on(len(waiting) + max(lacking, 0)))
             pause = min(2 * pause, REPORT_POLL_S)
 
     def _powered(self, told: Iterable[Mapping[str, Any]]) -> set[str | None]:
@@ -411,11 +407,6 @@ class MachinesReady:
             if each.news:
                 self.caller.say(each.news)
         return new
-
-    def _pause(self, seconds: float, waiting: int) -> None:
-        if self.caller.stop.wait(seconds):
-            self.caller.say(go_on(waiting))
-            self.caller.go_on()
 
     def _unready(self, open_: Mapping[str, BootReport | None], lacking: int) -> GridwrightError:
         """The error that names them; the end of the first one's log is said before."""

@@ -428,9 +428,7 @@ def _until(
                 where=f"grid {spec.name}, AWS, {cloud.region}",
                 remedy="look at them in the console; run the same command again to go on",
             )
-        if caller.stop.wait(POLL_S):
-            caller.say(f"AWS goes on; {again}")
-            caller.go_on()
+        caller.pause(POLL_S, f"AWS goes on; {again}")
 
 
 def _state(instance: Mapping[str, Any] | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws import changes, rolling
 from gridwright.providers.aws.changes import (
@@ -660,14 +660,8 @@ class _Up:
 def _check_names(spec: GridSpec, replace: frozenset[str], known: Iterable[str]) -> None:
     """Names that --replace gives are file systems, or machines, of the spec or of the grid as it is."""
     names = frozenset(known)
-    problems = []
-    for name in sorted(replace - names):
-        near = nearest(name, names)
-        hint = f"did you mean {near}?" if near else f"write one of {_names(names)}"
-        what = f"grid {spec.name} has no file system and no machines {name}"
-        problems.append(Problem(what=what, where="--replace", remedy=hint))
-    if problems:
-        raise GridwrightError(*problems)
+    what = f"grid {spec.name} has no file system and no machines {{}}"
+    changes.refuse_unknown(replace, names, "--replace", what, f"write one of {_names(names)}")
 
 
 def _names(names: frozenset[str]) -> str:

@@ -665,6 +665,9 @@ class Labs:
         )
 
 
+LOCAL_LABS = Labs()
+
+
 class LabProvider(Provider):
     """See Provider."""
 
@@ -676,7 +679,7 @@ class LabProvider(Provider):
     has_own_kernels = False
     has_machines = True
     powers_nodes = True
-    on_this_machine = Labs()
+    on_this_machine = LOCAL_LABS
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""

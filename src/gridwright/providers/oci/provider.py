@@ -590,8 +590,7 @@ def _proved(found: OciInventory, caller: Caller, poll_s: float) -> list[OciLefto
         left = [each for each in there if not (keeps and each.part == STORAGE)]
         if not left:
             return [each for each in there if each.type.lower() != STACK_TYPE]
-        if caller.stop.wait(poll_s):
-            raise KeyboardInterrupt
+        caller.pause(poll_s)
     raise environment_error(
         f"of grid {found.spec.name} is left, and may be billed: " + "; ".join(each.text for each in left),
         where=f"OCI, {found.cloud.region}",

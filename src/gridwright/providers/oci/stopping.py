@@ -65,8 +65,7 @@ def _shut_down(
                 where=f"OCI, {running[0].id}",
                 remedy="stop it in the console, then run the same command",
             )
-        if caller.stop.wait(poll_s):
-            raise KeyboardInterrupt
+        caller.pause(poll_s)
 
 
 def _running(cloud: OciCloud, compartment: str, grid: str, names: Collection[str]) -> list[Any]:

@@ -230,9 +230,7 @@ class OciMachinesReady:
                 return
             if not waiting or time.monotonic() - heard > self.quiet_s:
                 raise self._unready(open_)
-            if self.caller.stop.wait(self.poll_s):
-                self.caller.say(go_on(len(waiting)))
-                raise KeyboardInterrupt
+            self.caller.pause(self.poll_s, go_on(len(waiting)))
 
     def _current(self, names: Collection[str]) -> dict[str, BootReport]:
         """What machines told of the bundles that are there for them now; nothing else counts."""
@@ -312,8 +310,7 @@ def detach(
                 where=f"OCI, {attached[0].id}",
                 remedy="shut the file system down on its servers, then run the same command",
             )
-        if caller.stop.wait(poll_s):
-            raise KeyboardInterrupt
+        caller.pause(poll_s)
 
 
 def _attached(cloud: OciCloud, compartment: str, volumes: Collection[str]) -> list[Any]:

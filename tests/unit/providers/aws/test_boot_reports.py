@@ -33,6 +33,23 @@ def test_a_report_counts_when_it_was_told_since_the_instance_started(told: str, 
     assert report(at=told).is_of_this_start({})
 
 
+@pytest.mark.parametrize(
+    ("state", "tries", "text"),
+    [
+        ("running", "1", "running"),
+        ("running", "2", "running, try 2"),
+        ("failed", "1", "failed, try 1"),
+        # What is done is done, also at the second try: status looks for this word.
+        ("done", "2", "done"),
+    ],
+)
+def test_how_far_a_machine_is_in_words(state: str, tries: str, text: str) -> None:
+    row = {"slot": {"S": BOOT + ARN}, "state": {"S": state}, "tries": {"N": tries}}
+    (found,) = boot_reports([row]).values()
+    assert found.text == text
+    assert not found.has_failed
+
+
 def test_a_machine_that_restarts_says_so_and_has_not_failed() -> None:
     found = report(state="running", reason="restarting for kernel 6.8.0-1057-aws")
     assert (found.state, found.text) == ("running", "restarting for kernel 6.8.0-1057-aws")

@@ -168,8 +168,7 @@ def _wait(cloud: OciCloud, look: str, name: str, caller: Caller, poll_s: float) 
                 remedy="read the log of that work request in the console, under the stack, then run the same "
                 "command",
             )
-        if caller.stop.wait(poll_s):
-            raise KeyboardInterrupt
+        caller.pause(poll_s)
 
 
 # Stacks and jobs of OCI Resource Manager, which keeps the state of Terraform and runs it.
@@ -303,8 +302,7 @@ class ResourceManager:
     def _wait(self, job: Any) -> Any:  # noqa: ANN401
         until = time.monotonic() + LONGEST_JOB_S
         while job.lifecycle_state not in _OVER and time.monotonic() < until:
-            if self.caller.stop.wait(self.poll_s):
-                raise KeyboardInterrupt
+            self.caller.pause(self.poll_s)
             job = self._call("get_job", job.id)
         return job
 
