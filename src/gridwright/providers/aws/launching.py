@@ -104,13 +104,13 @@ def data_volume(
         AvailabilityZone=layout.aws.zone,
         Size=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
         Tags=Tags(dict(marks)),
-        **_as_asked(layout, disks),
+        **_volume_properties(layout, disks),
         **({"MultiAttachEnabled": True} if shared else {}),
         **deletion_policy(not deletable),
     )
 
 
-def _as_asked(layout: AwsLayout, disks: Disks) -> dict[str, object]:
+def _volume_properties(layout: AwsLayout, disks: Disks) -> dict[str, object]:
     """Properties that every volume has, whatever makes it."""
     chosen: dict[str, object] = {"VolumeType": disks.type, "Encrypted": True}
     if disks.iops is not None:
@@ -457,7 +457,7 @@ def _volume(building: Building, device: str, disks: Disks) -> ec2.LaunchTemplate
     volume = ec2.EBSBlockDevice(
         VolumeSize=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
         DeleteOnTermination=True,
-        **_as_asked(building.layout, disks),
+        **_volume_properties(building.layout, disks),
     )
     return ec2.LaunchTemplateBlockDeviceMapping(DeviceName=device, Ebs=volume)
 
