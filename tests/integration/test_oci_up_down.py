@@ -13,10 +13,9 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
-from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.oci.provider import status
+from gridwright.providers.oci.provider import down, look, status
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.terraform.boot import PARTS, BootReports
 from gridwright.providers.oci.up import OciMachinesReady, OciUp, up
@@ -46,7 +45,7 @@ def spec() -> Iterator[GridSpec]:
         return rendered if spec is found else oci_files(spec)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("up", "down"):
+        for module in ("up", "provider"):
             patch.setattr(f"gridwright.providers.oci.{module}.oci_files", once)
         yield found
 

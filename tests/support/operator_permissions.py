@@ -11,10 +11,9 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from gridwright.providers.aws.files import operator
+from gridwright.providers.aws.files import GRIDWRIGHT, Operator, operator, operator_actions
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.operator.policy import GRIDWRIGHT, Operator, operator_actions
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.spec import parse_spec
 from tests.support.aws_cloud import AwsCloud

@@ -5,7 +5,7 @@ What every cloud has alike; addresses, volumes and machines are the provider's. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gridwright.filesystems.lustre_client.fields import NOT_SQUASHED
@@ -79,6 +79,16 @@ class ServerExamples:
 def built_lustres(spec: GridSpec) -> dict[str, LustreServers]:
     """The file systems whose servers the grid has itself, by name."""
     return requested(spec, LustreServers)
+
+
+def mount_sources(spec: GridSpec, source_of: Callable[[str], str], services: Iterable[str]) -> dict[str, str]:
+    """What nodes mount of file systems that the spec gives no source of, by file system.
+
+    `source_of` tells it of a Lustre on servers of the grid. Clouds name `services`, which they run, when they
+    make them, so that each machine is told at its start.
+    """
+    built = {name: source_of(name) for name in built_lustres(spec)}
+    return built | {name: f"{{{{ gridwright_sources['{name}'] }}}}" for name in services}
 
 
 def fsname(filesystem: str) -> str:

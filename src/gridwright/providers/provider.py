@@ -50,6 +50,13 @@ class Caller:
         if self.stop.is_set():
             raise KeyboardInterrupt
 
+    def pause(self, seconds: float, words: str = "") -> None:
+        """Wait, and raise KeyboardInterrupt where it is to end: `words` say what goes on by itself then."""
+        if self.stop.wait(seconds):
+            if words:
+                self.say(words)
+            raise KeyboardInterrupt
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:

@@ -20,7 +20,7 @@ from gridwright.kernel_files import boot_id
 from gridwright.providers.lab import record, teardown
 from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.layout import layout_of
-from gridwright.providers.lab.provider import LAB, take_away
+from gridwright.providers.lab.provider import LAB, take_away, up
 from gridwright.providers.lab.record import (
     LabRecord,
     NodeRecord,
@@ -34,7 +34,6 @@ from gridwright.providers.lab.record import (
 )
 from gridwright.providers.lab.status import refuse_unknown
 from gridwright.providers.lab.syscalls import ProcessId, identify, kill
-from gridwright.providers.lab.up import up
 from gridwright.providers.provider import Caller
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec

@@ -152,7 +152,9 @@ def test_variables_that_are_not_a_site_s_are_refused(tmp_path: Path, name: str) 
 
 def keys(directory: Path, setup: str) -> tuple[str, str]:
     """Keys of the bundles of nodes and of servers on AWS."""
-    made = deployment(spec_of(directory, setup, LUSTRE if LUSTRE.endswith("\n") else f"{LUSTRE}\n")).bundles
+    made = deployment(
+        spec_of(directory, setup, LUSTRE if LUSTRE.endswith("\n") else f"{LUSTRE}\n")
+    ).machines.bundles
     return made["nodes"].key, made["servers"].key
 
 

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from pydantic import ValidationError
 
 from gridwright.catalog import load_catalog
-from gridwright.errors import Problem
+from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.filesystems.resources import Cost
 from gridwright.model import powered
 from gridwright.model.grid import check_against_catalogue, grid_model
-from gridwright.providers.aws.costs import CostLine, costs_while_stopped
+from gridwright.providers.aws.costs import costs_while_stopped
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id
-from gridwright.providers.boot.bundle import Bundle, Part, bundle
+from gridwright.providers.boot.bundle import MachineFiles
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.structure import field_at
+from gridwright.units import Bytes
 
 # The grid spec that a stack was made from, kept in the metadata of its template.
 
@@ -313,7 +315,8 @@ def not_in_place(change: FieldChange) -> str | None:
         return None
     last = change.path[-1]
     if last in ("capacity", "size") and change.old is not None and change.new is not None:
-        return "storage can grow, never shrink" if _bytes(change.new) < _bytes(change.old) else None
+        shrinks = Bytes.parse(change.new) < Bytes.parse(change.old)
+        return "storage can grow, never shrink" if shrinks else None
     if last == "metadata" and change.old == "none":
         return "metadata operations cannot be added to a file system that was made with none"
     return None
@@ -323,12 +326,6 @@ def lost_filesystems(fields: Iterable[FieldChange], resources: Iterable[Resource
     """File systems that an update would empty."""
     lost = {each.filesystem for each in resources if each.loses and each.filesystem is not None}
     return frozenset(lost | {each.path[1] for each in fields if not_in_place(each)})
-
-
-def _bytes(value: object) -> int:
-    from gridwright.units import Bytes
-
-    return int(Bytes.parse(value))
 
 
 def _what(changes: list[ResourceChange]) -> str:
@@ -367,10 +364,10 @@ def _shown(value: object) -> str:
 # What a grid on AWS costs by the hour: the whole grid, or what remains while no machine runs.
 
 
-def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[CostLine, ...]:
+def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[Cost, ...]:
     """The bill of a grid: all of it where machines run, else that of the file systems that are kept."""
     if running:
-        return tuple(CostLine(each.what, each.usd_per_hour) for each in grid_model(spec).costs)
+        return tuple(grid_model(spec).costs)
     names = sorted(retained_file_systems(spec, layout))
     return tuple(line for name in names for line in retained_costs(spec, name))
 
@@ -385,16 +382,14 @@ def retained_file_systems(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:
     return frozenset(holders(spec, layout).values())
 
 
-def retained_costs(spec: GridSpec, name: str) -> tuple[CostLine, ...]:
+def retained_costs(spec: GridSpec, name: str) -> tuple[Cost, ...]:
     """Costs of a file system while no machine runs: FSx as ever, of a Lustre its volumes alone."""
     costs = grid_model(spec).contributions[name].costs
     managed = name in fsx_file_systems(spec)
-    return tuple(
-        CostLine(each.what, each.usd_per_hour) for each in costs if managed or " at each " in each.what
-    )
+    return tuple(each for each in costs if managed or " at each " in each.what)
 
 
-def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
+def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[Cost, ...]:
     """The bill of a grid that is stopped: file systems, disks of machines that are kept, and the network."""
     catalog = load_catalog(spec.file.parent if spec.file else None)
     # Machines beside the nodes have lines of their own.
@@ -403,17 +398,13 @@ def stopped_bill(spec: GridSpec, layout: AwsLayout) -> tuple[CostLine, ...]:
     ]
     plain_nodes = [each for each in retained_machines if each.role is Role.COMPUTE]
     nodes = (
-        CostLine(each.what, each.usd_per_hour)
+        each
         for name, filesystem in spec.filesystems.items()
         if plain_nodes and filesystem.node_disks is not None
         for each in grid_model(spec).contributions[name].costs
     )
     beside = costs_while_stopped(spec, catalog, len(retained_machines))
-    return (
-        *bill(spec, layout, running=False),
-        *nodes,
-        *(CostLine(each.what, each.usd_per_hour) for each in beside),
-    )
+    return (*bill(spec, layout, running=False), *nodes, *beside)
 
 
 # What `up` deploys to AWS, made from the spec alone: the two templates, and the bundle of machines.
@@ -428,15 +419,9 @@ class Deployment:
     storage: Mapping[str, Any]
     """The template of the storage stack, in the long form of its functions."""
     grid: Mapping[str, Any]
-    files: Mapping[Part, Mapping[str, str | bytes]]
-    """What machines of each part set themselves up from, by path."""
+    machines: MachineFiles
     nested: Mapping[str, str]
     """Templates that the grid stack reads from the site bucket, by their keys."""
-
-    @cached_property
-    def bundles(self) -> Mapping[Part, Bundle]:
-        """The files of each part as one archive, packed when it is first asked for: that takes longest."""
-        return {part: bundle(files) for part, files in self.files.items()}
 
     @property
     def held(self) -> dict[str, str]:
@@ -449,7 +434,7 @@ class Deployment:
         return frozenset(self.held.values())
 
     @property
-    def costs(self) -> tuple[CostLine, ...]:
+    def costs(self) -> tuple[Cost, ...]:
         """The bill of the whole grid."""
         return bill(self.spec, self.layout, running=True)
 
@@ -469,7 +454,7 @@ def deployment(spec: GridSpec) -> Deployment:
         layout,
         storage_body(spec, layout),
         _plain(grid),
-        machine_files(spec, layout, None).parts,
+        machine_files(spec, layout, None),
         {each.key: each.text for each in made.nested},
     )
 
@@ -493,3 +478,16 @@ def _plain(template: Mapping[str, Any]) -> dict[str, Any]:
     """Without the classes of troposphere."""
     found: dict[str, Any] = json.loads(json.dumps(template))
     return found
+
+
+def refuse_unknown(
+    names: Collection[str], known: Collection[str], flag: str, what: str, otherwise: str
+) -> None:
+    """Raise GridwrightError for names that a flag gives and nothing has; `what` is said before each."""
+    problems = [
+        Problem(f"{what.format(name)}", flag, None, f"did you mean {near}?" if near else otherwise)
+        for name in sorted(set(names) - set(known))
+        for near in (nearest(name, known),)
+    ]
+    if problems:
+        raise GridwrightError(*problems)

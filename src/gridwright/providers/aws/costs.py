@@ -9,13 +9,13 @@ associations and tasks of FSx (Amazon S3 and FSx for Lustre pricing).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from gridwright.catalog import Catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.section import Aws
+from gridwright.providers.cloud_machines import machine_costs
 from gridwright.spec.linked import linked_directories
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH, Bytes
@@ -30,15 +30,8 @@ FREE_STARTS = 14_000_000
 1 USD (price list AWSEvents of 2024-10-01, ScheduledInvocation)."""
 
 
-def costs_beside(spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
-    """Lines of the bill for what section aws of the spec brings; none without that section."""
-    built = [each for each in spec.filesystems.values() if each.is_built]
-    servers = sum(group.count for each in built for group in each.server_groups.values())
-    return costs_of(spec, catalog, spec.node_count() + servers)
-
-
 def costs_of(spec: GridSpec, catalog: Catalog, machines: int) -> tuple[Cost, ...]:
-    """The same for a grid with so many nodes and servers of file systems, as the search asks it."""
+    """Lines of the bill for what section aws brings to so many nodes and servers; none without it."""
     aws = spec.section(Aws)
     return () if aws is None else tuple(_lines(spec, aws, catalog, machines))
 
@@ -59,16 +52,11 @@ def costs_while_stopped(spec: GridSpec, catalog: Catalog, retained_machines: int
 
 def _lines(spec: GridSpec, aws: Aws, catalog: Catalog, machines: int) -> Iterator[Cost]:
     region = spec.region or ""
-    beside = {"login node": aws.login.instance}
+    own = {"login node": aws.login.instance}
     if spec.scheduler.needs_head_node:
-        beside["head node"] = aws.head.instance
-    for what, instance in beside.items():
-        yield Cost(f"{what} {instance}", _instance(catalog, instance, region), instance)
-    for name, group in spec.machines.items():
-        usd = _instance(catalog, group.instance or "", region)
-        what = f"{group.count} x {group.instance} of machines {name}"
-        yield Cost(what, None if usd is None else usd * group.count, group.instance or "")
-    yield _root_volumes(catalog, region, machines + len(beside))
+        own["head node"] = aws.head.instance
+    yield from machine_costs(spec, catalog, own)
+    yield _root_volumes(catalog, region, machines + len(own))
     yield from _disks_beside(spec, catalog)
     yield from _network(aws, catalog, region)
     yield from _objects(spec, catalog)
@@ -137,14 +125,6 @@ def _network(aws: Aws, catalog: Catalog, region: str) -> Iterator[Cost]:
         yield Cost("load balancer of the console", hourly("load-balancer", region))
 
 
-def _instance(catalog: Catalog, name: str, region: str) -> float | None:
-    """The price of one instance; None where it, or the type, is not known: `check` says so."""
-    try:
-        return catalog.instance_usd_per_hour(name, region)
-    except GridwrightError:
-        return None
-
-
 def _root_volume(catalog: Catalog, region: str, size: Bytes = ROOT_VOLUME_SIZE) -> float | None:
     try:
         return catalog.volume(ROOT_VOLUME).usd_per_hour(int(size), region)
@@ -155,22 +135,14 @@ def _root_volume(catalog: Catalog, region: str, size: Bytes = ROOT_VOLUME_SIZE) 
 # The lines of a bill, their sum, and how they are told.
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
-    """One line of the bill; None where no price is known."""
-
-    what: str
-    usd_per_hour: float | None
-
-
-def total(lines: tuple[CostLine, ...]) -> float | None:
+def total(lines: tuple[Cost, ...]) -> float | None:
     """The sum of a bill; None where a price is missing."""
     prices = [each.usd_per_hour for each in lines]
     return None if None in prices else sum(each for each in prices if each is not None)
 
 
 def bill_lines(
-    costs: tuple[CostLine, ...], what: str = "It costs", *, least: float | None = None
+    costs: tuple[Cost, ...], what: str = "It costs", *, least: float | None = None
 ) -> Iterator[str]:
     """The sum of a bill in one line, and what has no price; `least` where nodes come and go."""
     hourly = total(costs)
@@ -183,7 +155,7 @@ def bill_lines(
             yield f"no price is known for: {each.what}"
 
 
-def bill_values(costs: tuple[CostLine, ...]) -> dict[str, Any]:
+def bill_values(costs: tuple[Cost, ...]) -> dict[str, Any]:
     """The bill in a document."""
     hourly = total(costs)
     return {

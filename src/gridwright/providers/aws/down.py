@@ -5,24 +5,27 @@ What `down` of a grid on AWS would do, and what it did; nothing here calls AWS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gridwright.errors import GridwrightError, Problem, environment_error, nearest
+from gridwright.errors import Problem, environment_error
+from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws import rolling
 from gridwright.providers.aws.changes import (
     deployed_spec,
+    refuse_unknown,
     retained_costs,
     retained_file_systems,
     storage_body,
 )
-from gridwright.providers.aws.costs import CostLine, retained_cost_lines, total
+from gridwright.providers.aws.costs import retained_cost_lines, total
+from gridwright.providers.aws.instances import described_instances
 from gridwright.providers.aws.layout import AwsLayout, aws_layout
 from gridwright.providers.aws.names import GRID_TAG, grid_stack, storage_stack
 from gridwright.providers.aws.rolling import Retired
 from gridwright.providers.aws.session import Cloud, CloudError
-from gridwright.providers.aws.stacks import NEVER_MADE, Stack, Stacks, empty, of_grid
+from gridwright.providers.aws.stacks import NEVER_MADE, Stack, Stacks, empty, of_grid, tags_of
 from gridwright.providers.aws.storage_template import SITE_BUCKET, update_storage
 from gridwright.providers.provider import Caller
 from gridwright.spec.locate import problem_at
@@ -53,53 +56,40 @@ class Left:
 
 def left(cloud: Cloud, grid: str, expected: Collection[str]) -> list[Left]:
     """All that is billed of a grid, but what is expected to be there, by ID."""
-    found = [each for look in _LOOKS for each in look(cloud, grid)]
+    found = [each for look in (_of_ec2, _of_fsx, _table, _tagged) for each in look(cloud, grid)]
     return [each for each in found if each.id not in expected and each.of not in expected]
 
 
-def _instances(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_instances", "Reservations", Filters=of_grid(grid)):
-        for instance in each["Instances"]:
-            if instance["State"]["Name"] not in _GONE:
-                yield Left("instance", instance["InstanceId"])
+_OF_EC2: tuple[tuple[str, str, str, str, dict[str, object]], ...] = (
+    ("volume", "describe_volumes", "Volumes", "VolumeId", {}),
+    ("snapshot", "describe_snapshots", "Snapshots", "SnapshotId", {"OwnerIds": ["self"]}),
+    ("address", "describe_addresses", "Addresses", "PublicIp", {}),
+    ("NAT gateway", "describe_nat_gateways", "NatGateways", "NatGatewayId", {}),
+)
+"""What it is called, and how EC2 lists it: operation, key of the list, key of the ID, further arguments."""
+_OF_FSX = (
+    ("FSx file system", "describe_file_systems", "FileSystems", "FileSystemId"),
+    ("FSx backup", "describe_backups", "Backups", "BackupId"),
+)
 
 
-def _volumes(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_volumes", "Volumes", Filters=of_grid(grid)):
-        if each["State"] not in _GONE:
-            yield Left("volume", each["VolumeId"])
+def _of_ec2(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for each in described_instances(cloud, of_grid(grid)):
+        if each["State"]["Name"] not in _GONE:
+            yield Left("instance", each["InstanceId"])
+    for kind, operation, key, name, more in _OF_EC2:
+        for each in cloud.listed("ec2", operation, key, Filters=of_grid(grid), **more):
+            # One of the site's, in its own network, must never be taken for the grid's.
+            if each.get("State") not in _GONE and tags_of(each).get(GRID_TAG) == grid:
+                of = str(each.get("VolumeId", ""))
+                yield Left(kind, str(each.get(name) or each["AllocationId"]), of)
 
 
-def _snapshots(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed(
-        "ec2", "describe_snapshots", "Snapshots", Filters=of_grid(grid), OwnerIds=["self"]
-    ):
-        yield Left("snapshot", each["SnapshotId"], str(each.get("VolumeId", "")))
-
-
-def _addresses(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_addresses", "Addresses", Filters=of_grid(grid)):
-        yield Left("address", each.get("PublicIp", each["AllocationId"]))
-
-
-def _nat_gateways(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("ec2", "describe_nat_gateways", "NatGateways", Filters=of_grid(grid)):
-        # One of the site's, in its own network, must never be taken for the grid's.
-        if each["State"] not in _GONE and _is_of(each, grid):
-            yield Left("NAT gateway", each["NatGatewayId"])
-
-
-def _file_systems(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("fsx", "describe_file_systems", "FileSystems"):
-        if _is_of(each, grid) and each.get("Lifecycle") not in _GONE:
-            yield Left("FSx file system", each["FileSystemId"])
-
-
-def _backups(cloud: Cloud, grid: str) -> Iterator[Left]:
-    for each in cloud.listed("fsx", "describe_backups", "Backups"):
-        if _is_of(each, grid) and each.get("Lifecycle") not in _GONE:
-            of = each.get("FileSystem", {}).get("FileSystemId", "")
-            yield Left("FSx backup", each["BackupId"], of)
+def _of_fsx(cloud: Cloud, grid: str) -> Iterator[Left]:
+    for kind, operation, key, name in _OF_FSX:
+        for each in cloud.listed("fsx", operation, key):
+            if tags_of(each).get(GRID_TAG) == grid and each.get("Lifecycle") not in _GONE:
+                yield Left(kind, each[name], each.get("FileSystem", {}).get("FileSystemId", ""))
 
 
 def _table(cloud: Cloud, grid: str) -> Iterator[Left]:
@@ -153,23 +143,6 @@ def is_there(cloud: Cloud, service: str, operation: str, **arguments: object) ->
 
 def _is_gone(error: CloudError) -> bool:
     return any(each in error.code for each in _NOT_THERE)
-
-
-def _is_of(resource: Mapping[str, Any], grid: str) -> bool:
-    return any(each["Key"] == GRID_TAG and each["Value"] == grid for each in resource.get("Tags") or ())
-
-
-_LOOKS: tuple[Callable[[Cloud, str], Iterator[Left]], ...] = (
-    _instances,
-    _volumes,
-    _snapshots,
-    _addresses,
-    _nat_gateways,
-    _file_systems,
-    _backups,
-    _table,
-    _tagged,
-)
 
 
 # Persistent machines keep what lies on their disks: an update never takes one away by itself.
@@ -301,7 +274,7 @@ class Going:
         return [each for each in self.retired if each.filesystem not in self.named]
 
     @property
-    def costs(self) -> tuple[CostLine, ...]:
+    def costs(self) -> tuple[Cost, ...]:
         """The bill of what stays in the stack."""
         return tuple(line for name in sorted(self.staying) for line in retained_costs(self.spec, name))
 
@@ -337,18 +310,13 @@ def _check_names(spec: GridSpec, found: Going, delete_data: frozenset[str]) -> N
     known = found.holding | {each.filesystem for each in found.retired}
     # A second run, after an interrupted one, may name what is gone by now.
     known |= retained_file_systems(spec, aws_layout(spec))
-    problems = []
-    for name in sorted(delete_data - known):
-        near = nearest(name, known)
-        names = ", ".join(sorted(known)) or "none"
-        hint = f"did you mean {near}?" if near else f"file systems that hold data: {names}"
-        problems.append(
-            Problem(
-                f"grid {spec.name} has no file system {name} that holds data", "--delete-data", None, hint
-            )
-        )
-    if problems:
-        raise GridwrightError(*problems)
+    refuse_unknown(
+        delete_data,
+        known,
+        "--delete-data",
+        f"grid {spec.name} has no file system {{}} that holds data",
+        f"file systems that hold data: {', '.join(sorted(known)) or 'none'}",
+    )
 
 
 def plan(found: Going) -> DownPlan:

@@ -1,12 +1,9 @@
 """The grid stack: what runs and is billed by the hour, also the NAT gateway of the private subnets.
 
-Auto Scaling groups: a machine that died is replaced by one that claims its place.
-
-Groups have a fixed size, but for those with nodes that the scheduler has powered on and off. What serves the
-scheduler on the head node (package `power`) sets theirs, and no template says it: CloudFormation sets what a
-template says whenever the group is updated.
-
-Also its budget, its alarms, the dashboard in CloudWatch, and the load balancer of the console.
+Auto Scaling groups replace a machine that died by one that claims its place. They have a fixed size, but for
+those with nodes that the scheduler has powered on and off. What serves the scheduler on the head node
+(package `power`) sets theirs, and no template says it: CloudFormation sets what a template says whenever the
+group is updated. The budget, the dashboard and the load balancer of the console are here, too.
 """
 
 from __future__ import annotations
@@ -23,6 +20,7 @@ from troposphere import elasticloadbalancingv2 as balancing
 from troposphere.secretsmanager import GenerateSecretString, Secret
 
 from gridwright.catalog import load_catalog
+from gridwright.providers.aws.alarms import DOWN, FILE_SYSTEM, FREE, grid_alarms
 from gridwright.providers.aws.iam import add_roles
 from gridwright.providers.aws.launching import (
     PLACEMENT,
@@ -68,7 +66,6 @@ from gridwright.providers.aws.names import (
 )
 from gridwright.providers.aws.network import add_names
 from gridwright.providers.aws.section import Alarms
-from gridwright.providers.aws.storage_template import FREE_SHARE, acting, lasting
 from gridwright.providers.aws.template_limits import CountedTemplate
 from gridwright.providers.aws.user_data import (
     FAILURES,
@@ -84,90 +81,6 @@ from gridwright.schedulers import scheduler_kind
 from gridwright.services.console_address import HEALTH, PORT
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH
-
-# Alarms of a Lustre: its servers report both figures once a minute (`lustre_health.py`).
-
-FILE_SYSTEM = "FileSystem"
-DOWN, FREE = "TargetsDown", "TargetFree"
-"""Targets of a server that are not served, and percent of the fullest target that is free."""
-_TARGET_PERIOD_S = 300
-PERIODS = 3
-"""Longer than a server takes to be replaced, as a rule, and recovery after it."""
-LEAST_TOLD = 3
-"""Of the five times that a server tells in a period: one that tells less often hangs, or cannot tell."""
-
-
-def target_alarms(spec: GridSpec, filesystem: str, groups: Sequence[str]) -> Iterator[cloudwatch.Alarm]:
-    """The alarms of one Lustre; `groups` are logical IDs of the Auto Scaling groups of its servers."""
-    servers = [_group_size(f"servers{number}", title) for number, title in enumerate(groups, start=1)]
-    count = "+".join(f"servers{number}" for number, _ in enumerate(groups, start=1))
-    yield cloudwatch.Alarm(
-        logical_id(filesystem, "Targets"),
-        AlarmDescription=f"Targets of {filesystem} in grid {spec.name} are not served, or a server does not "
-        "tell: files on them wait; gridwright status says which server, and lctl there why",
-        Metrics=[
-            _metric_query("down", DOWN, "Maximum", _dimensions(spec, filesystem)),
-            _metric_query("told", DOWN, "SampleCount", _dimensions(spec, filesystem)),
-            *servers,
-            cloudwatch.MetricDataQuery(
-                Id="wrong",
-                Expression=f"IF(told < {LEAST_TOLD} * ({count}), 1, down)",
-                Label="targets that are not served, or 1 for a silent server",
-                ReturnData=True,
-            ),
-        ],
-        ComparisonOperator="GreaterThanThreshold",
-        Threshold=0,
-        # A grid that was stopped tells nothing.
-        TreatMissingData="notBreaching",
-        EvaluationPeriods=PERIODS,
-        DatapointsToAlarm=PERIODS,
-        **acting(spec),
-    )
-    yield cloudwatch.Alarm(
-        logical_id(filesystem, "FreeSpace"),
-        AlarmDescription=f"A target of {filesystem} in grid {spec.name} has less than {FREE_SHARE:.0%} free: "
-        "remove files, write larger disks, or move files to other targets",
-        Namespace=NAMESPACE,
-        MetricName=FREE,
-        Dimensions=_dimensions(spec, filesystem),
-        Statistic="Minimum",
-        Period=_TARGET_PERIOD_S,
-        ComparisonOperator="LessThanThreshold",
-        Threshold=100 * FREE_SHARE,
-        TreatMissingData="notBreaching",
-        EvaluationPeriods=PERIODS,
-        DatapointsToAlarm=PERIODS,
-        **acting(spec),
-    )
-
-
-def _dimensions(spec: GridSpec, filesystem: str) -> list[cloudwatch.MetricDimension]:
-    return [
-        cloudwatch.MetricDimension(Name=GRID, Value=spec.name),
-        cloudwatch.MetricDimension(Name=FILE_SYSTEM, Value=filesystem),
-    ]
-
-
-def _metric_query(
-    name: str,
-    metric: str,
-    statistic: str,
-    dimensions: list[cloudwatch.MetricDimension],
-    namespace: str = NAMESPACE,
-) -> cloudwatch.MetricDataQuery:
-    watched = cloudwatch.Metric(Namespace=namespace, MetricName=metric, Dimensions=dimensions)
-    return cloudwatch.MetricDataQuery(
-        Id=name,
-        MetricStat=cloudwatch.MetricStat(Metric=watched, Period=_TARGET_PERIOD_S, Stat=statistic),
-        ReturnData=False,
-    )
-
-
-def _group_size(name: str, title: str) -> cloudwatch.MetricDataQuery:
-    group = [cloudwatch.MetricDimension(Name="AutoScalingGroupName", Value=Ref(title))]
-    return _metric_query(name, "GroupInServiceInstances", "Minimum", group, "AWS/AutoScaling")
-
 
 # The console: TLS goes on both legs, to the load balancer with the certificate of the site, and from there
 # with one that the head node makes itself. A network load balancer does not check the latter (Network Load
@@ -190,8 +103,7 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     if machine is None:
         return
     marks = tags(spec, role="console")
-    _add_token(template, spec, layout)
-    _console_add_key(template, spec)
+    _add_token_and_key(template, spec, layout)
     for each in _firewall(spec, layout, machine):
         template.add_resource(each)
     balancer = template.add_resource(
@@ -246,25 +158,32 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     )
 
 
-def _add_token(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
-    """What readers of the page must have."""
-    secret = Secret(
-        TOKEN,
-        Name=secret_name(spec),
-        Description=f"Token of the console of grid {spec.name}",
-        GenerateSecretString=GenerateSecretString(PasswordLength=TOKEN_LENGTH, ExcludePunctuation=True),
-        Tags=Tags(**tags(spec, role="console")),
-    )
-    if layout.aws.kms_key is not None:
-        secret.KmsKeyId = layout.aws.kms_key
-    template.add_resource(secret)
+def _add_secret(
+    template: Template,
+    spec: GridSpec,
+    layout: AwsLayout,
+    title: str,
+    length: int,
+    *,
+    role: str,
+    **more: str,
+) -> None:
+    """Letters and digits that AWS makes up; `more` are properties of the secret."""
+    key = {"KmsKeyId": layout.aws.kms_key} if layout.aws.kms_key is not None else {}
+    made = GenerateSecretString(PasswordLength=length, ExcludePunctuation=True)
+    tagged = Tags(**tags(spec, role=role))
+    template.add_resource(Secret(title, GenerateSecretString=made, Tags=tagged, **more, **key))
 
 
-def _console_add_key(template: Template, spec: GridSpec) -> None:
-    """A key pair that AWS makes: EC2 tells the public half, and Parameter Store the private one.
+def _add_token_and_key(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
+    """The token of the page, and a key pair: EC2 tells its public half, and Parameter Store the private one.
 
-    CloudFormation makes it anew for other tags, so that it has those that stay.
+    CloudFormation makes the key anew for other tags, so that it has those that stay.
     """
+    _add_secret(
+        template, spec, layout, TOKEN, TOKEN_LENGTH, role="console", Name=secret_name(spec),
+        Description=f"Token of the console of grid {spec.name}",
+    )  # fmt: skip
     name, marks = secret_name(spec), lasting_tags(spec, role="console")
     template.add_resource(ec2.KeyPair(KEY, KeyName=name, KeyType="ed25519", Tags=Tags(**marks)))
 
@@ -458,108 +377,6 @@ def _traffic(page: _Page, groups: Sequence[str]) -> None:
     page.graph("Processors of each group: percent", busy, period=EC2_PERIOD_S)
 
 
-FAILURES_S = 900
-"""Machines count a failure when they give up, or after every few tries: it stands for one such period."""
-MISSING_MINUTES = 30
-"""Longer than a machine takes to start and to be set up."""
-BROKEN_MINUTES = 5
-_PERIOD_S = 60
-
-
-def add_grid_alarms(building: Building, groups: Sequence[str]) -> list[str]:
-    """Add the alarms and return their logical IDs; `groups` are those of Auto Scaling groups."""
-    spec = building.spec
-    alarms = [
-        _set_up_fails(spec),
-        *(_missing(spec, title) for title in groups),
-        *_broken(building),
-        *_targets(spec, groups),
-    ]
-    for alarm in alarms:
-        building.template.add_resource(alarm)
-    return [str(each.title) for each in alarms]
-
-
-def _set_up_fails(spec: GridSpec) -> cloudwatch.Alarm:
-    return cloudwatch.Alarm(
-        "SetUpFails",
-        AlarmDescription=f"A machine of grid {spec.name} cannot be set up: gridwright status says which one "
-        "and why, and its log lies in the grid's bucket below boot-logs",
-        Namespace=NAMESPACE,
-        MetricName=FAILURES,
-        Dimensions=[cloudwatch.MetricDimension(Name=GRID, Value=spec.name)],
-        Statistic="Sum",
-        Period=FAILURES_S,
-        EvaluationPeriods=1,
-        ComparisonOperator="GreaterThanThreshold",
-        Threshold=0,
-        TreatMissingData="notBreaching",
-        # Its end says only that nobody counted lately, not that the machine is well.
-        **acting(spec, tells_end=False),
-    )
-
-
-def _missing(spec: GridSpec, title: str) -> cloudwatch.Alarm:
-    """A group that has fewer machines in service than it should."""
-    return cloudwatch.Alarm(
-        f"{title}Missing",
-        AlarmDescription=f"Machines of {title} in grid {spec.name} have been missing for {MISSING_MINUTES} "
-        "minutes: gridwright status says which, and the group's activity in the console of EC2 why",
-        Metrics=[
-            _of_group("wanted", "GroupDesiredCapacity", title),
-            _of_group("there", "GroupInServiceInstances", title),
-            cloudwatch.MetricDataQuery(
-                Id="missing", Expression="wanted - there", Label="missing machines", ReturnData=True
-            ),
-        ],
-        ComparisonOperator="GreaterThanThreshold",
-        Threshold=0,
-        TreatMissingData="notBreaching",
-        **lasting(MISSING_MINUTES),
-        **acting(spec),
-    )
-
-
-def _targets(spec: GridSpec, groups: Sequence[str]) -> Iterator[cloudwatch.Alarm]:
-    """Those of each Lustre on servers of the grid's own."""
-    for name in built_lustres(spec):
-        servers = [server_group(name, role) for role in Role if role.serves_lustre]
-        yield from target_alarms(spec, name, [title for title in servers if title in groups])
-
-
-def _of_group(name: str, metric: str, title: str) -> cloudwatch.MetricDataQuery:
-    dimension = cloudwatch.MetricDimension(Name="AutoScalingGroupName", Value=Ref(title))
-    watched = cloudwatch.Metric(Namespace="AWS/AutoScaling", MetricName=metric, Dimensions=[dimension])
-    return cloudwatch.MetricDataQuery(
-        Id=name,
-        MetricStat=cloudwatch.MetricStat(Metric=watched, Period=_PERIOD_S, Stat="Minimum"),
-        ReturnData=False,
-    )
-
-
-def _broken(building: Building) -> Iterator[cloudwatch.Alarm]:
-    """Head, login node, servers in pairs and other machines that nothing replaces: the checks of EC2 fail."""
-    for machine in building.layout.of_role(Role.LOGIN, Role.HEAD, Role.MACHINE, Role.NSD):
-        if machine.replaced:
-            continue
-        title = machine_id(machine)
-        yield cloudwatch.Alarm(
-            f"{title}Broken",
-            AlarmDescription=f"EC2's status checks of {machine.name} in grid {building.spec.name} fail: "
-            f"stop and start it, or look at it by Session Manager",
-            Namespace="AWS/EC2",
-            MetricName="StatusCheckFailed",
-            Dimensions=[cloudwatch.MetricDimension(Name="InstanceId", Value=Ref(title))],
-            Statistic="Maximum",
-            Period=_PERIOD_S,
-            ComparisonOperator="GreaterThanThreshold",
-            Threshold=0,
-            TreatMissingData="notBreaching",
-            **lasting(BROKEN_MINUTES),
-            **acting(building.spec),
-        )
-
-
 SPENT = (80, 100)
 """Percent of the budget at which somebody is told that it is spent."""
 FORECAST = 100
@@ -695,7 +512,8 @@ def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
     groups = list(_alike(layout))
     add_parameter(template, {title: machines for title, machines in groups if machines[0].replaced})
     data = {
-        title: user_data(spec, layout, machines, _auto_scaling(title, machines)) for title, machines in groups
+        title: user_data(spec, layout, machines, title if machines[0].replaced else None)
+        for title, machines in groups
     }
     _add_key(template, spec, layout)
     add_roles(template, spec, layout)
@@ -714,7 +532,8 @@ def grid_template(spec: GridSpec, layout: AwsLayout) -> GridTemplate:
     _add_machines(building, groups, data, template.nested)
     add_attachments(building)
     scaled = [title for title, machines in groups if machines[0].replaced]
-    add_dashboard(building, scaled, add_grid_alarms(building, scaled))
+    alarms = [template.add_resource(each).title for each in grid_alarms(spec, layout, scaled)]
+    add_dashboard(building, scaled, alarms)
     add_budget(template, spec, layout.aws.alarms)
     add_console(template, spec, layout)
     add_names(template, layout)
@@ -744,10 +563,6 @@ def _alike(layout: AwsLayout) -> Iterator[tuple[str, tuple[Machine, ...]]]:
         yield name, tuple(machines)
 
 
-def _auto_scaling(title: str, machines: tuple[Machine, ...]) -> str | None:
-    return title if machines[0].replaced else None
-
-
 def _add_machines(
     building: Building,
     groups: list[tuple[str, tuple[Machine, ...]]],
@@ -771,15 +586,8 @@ def _add_key(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     key = scheduler_kind(spec.scheduler).shared_key
     if key is None:
         return
-    secret = Secret(
-        key_id(key),
-        Description=f"Key of {key.name} of grid {spec.name}",
-        GenerateSecretString=GenerateSecretString(PasswordLength=key.length, ExcludePunctuation=True),
-        Tags=Tags(**tags(spec, role=key.name)),
-    )
-    if layout.aws.kms_key is not None:
-        secret.KmsKeyId = layout.aws.kms_key
-    template.add_resource(secret)
+    what = f"Key of {key.name} of grid {spec.name}"
+    _add_secret(template, spec, layout, key_id(key), key.length, role=key.name, Description=what)
 
 
 def _add_outputs(template: Template, layout: AwsLayout) -> None:

@@ -35,11 +35,6 @@ def role_group(machine: Machine) -> str:
     return STORAGE if machine.role.serves_lustre else str(machine.role)
 
 
-def profile_id(machine: Machine) -> str:
-    """Logical ID of the instance profile of machines like this one."""
-    return logical_id(role_group(machine), "Profile")
-
-
 def add_roles(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
     """A role and a profile for each group that has machines; none has a name, so that CAPABILITY_IAM does."""
     boundary = layout.aws.permissions_boundary
@@ -313,4 +308,4 @@ def _slots(machines: list[Machine]) -> list[str]:
 
 def profile_arn(machine: Machine) -> GetAtt:
     """The profile, as a launch template names it."""
-    return GetAtt(profile_id(machine), "Arn")
+    return GetAtt(logical_id(role_group(machine), "Profile"), "Arn")

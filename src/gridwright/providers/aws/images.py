@@ -16,7 +16,7 @@ from gridwright.providers.aws.layout import AwsLayout, distribution_of_nodes, ro
 from gridwright.providers.aws.names import DISTRIBUTION_TAG, grid_stack
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import DENIED, Cloud, CloudError
-from gridwright.providers.aws.stacks import Stacks
+from gridwright.providers.aws.stacks import Stacks, tags_of
 from gridwright.setup.distributions import Distribution, distributions, of_image
 from gridwright.spec.model import GridSpec
 
@@ -350,8 +350,7 @@ def _unfit(required: _RequiredImage, found: dict[str, Any]) -> Iterator[Finding]
 
 def looked_up(image: dict[str, Any]) -> Distribution | None:
     """The distribution of an image as EC2 describes it: by the tag that a build of ours left, or its name."""
-    tags = {each["Key"]: each["Value"] for each in image.get("Tags", ())}
-    named = tags.get(DISTRIBUTION_TAG)
+    named = tags_of(image).get(DISTRIBUTION_TAG)
     tagged = [each for each in distributions() if each.name == named]
     return tagged[0] if tagged else of_image(str(image.get("Name", "")), str(image.get("OwnerId", "")))
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values, total
+from gridwright.filesystems.resources import Cost
+from gridwright.providers.aws.costs import bill_lines, bill_values, total
 from gridwright.providers.aws.images import GridImage
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
 from gridwright.providers.aws.roll.aws import ROW
+from gridwright.providers.aws.roll.deciding import Standing as RollStanding
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
-from gridwright.providers.aws.user_data import BOOT, BootReport
+from gridwright.providers.aws.user_data import BOOT
+from gridwright.providers.boot.reports import BootReport
 from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.report.terminal.frame import text_of
 from gridwright.spec.model import GridSpec
@@ -86,21 +89,11 @@ class StackStatus:
     """What to do where it is not whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRoll:
-    """How far machines of a group are that were launched with other data than now, and are replaced."""
+class GroupRoll(RollStanding):
+    """How far machines of a group are that were launched with other data than now, and are replaced.
 
-    group: str
-    """The tag Name of its Auto Scaling group."""
-    total: int
-    left: int
-    """Machines that are still to be replaced, or that were and are not at work yet."""
-    halted: str = ""
-    """What has to be mended, as the head node says it; empty where it goes on."""
-    waits: tuple[str, ...] = ()
-    """What the head node waits for."""
-    kept: int = 0
-    """Of those that are left, how many somebody drained: nobody waits for these."""
+    `group` is the tag Name of its Auto Scaling group, the rest is what the head node says.
+    """
 
     @property
     def text(self) -> str:
@@ -120,7 +113,7 @@ class AwsStatus:
     stacks: tuple[StackStatus, ...] = ()
     machines: tuple[MachineStatus, ...] = ()
     filesystems: tuple[FileSystemStatus, ...] = ()
-    costs: tuple[CostLine, ...] = ()
+    costs: tuple[Cost, ...] = ()
     """Of what is there now."""
     hours: float = 0.0
     """Since the grid stack was made."""
@@ -280,15 +273,16 @@ def claims(items: Iterable[Mapping[str, Any]]) -> dict[str, Claim]:
     return found
 
 
+def described_instances(cloud: Cloud, filters: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Instances as EC2 describes them, also those that are gone. Raises CloudError."""
+    for each in cloud.listed("ec2", "describe_instances", "Reservations", Filters=filters):
+        yield from each["Instances"]
+
+
 def instances(cloud: Cloud, spec: GridSpec) -> dict[str, Mapping[str, Any]]:
     """Instances of a grid that are not gone, by ID."""
-    reservations = cloud.listed("ec2", "describe_instances", "Reservations", Filters=of_grid(spec.name))
-    return {
-        each["InstanceId"]: each
-        for reservation in reservations
-        for each in reservation["Instances"]
-        if each["State"]["Name"] not in GONE
-    }
+    found = described_instances(cloud, of_grid(spec.name))
+    return {each["InstanceId"]: each for each in found if each["State"]["Name"] not in GONE}
 
 
 def machines(

@@ -99,7 +99,20 @@ def data_volume(
     shared: bool = False,
 ) -> ec2.Volume:
     """One volume, by the logical ID and the tags that it has; `shared` lets two machines attach it."""
-    chosen: dict[str, object] = {}
+    return ec2.Volume(
+        logical,
+        AvailabilityZone=layout.aws.zone,
+        Size=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
+        Tags=Tags(dict(marks)),
+        **_volume_properties(layout, disks),
+        **({"MultiAttachEnabled": True} if shared else {}),
+        **deletion_policy(not deletable),
+    )
+
+
+def _volume_properties(layout: AwsLayout, disks: Disks) -> dict[str, object]:
+    """Properties that every volume has, whatever makes it."""
+    chosen: dict[str, object] = {"VolumeType": disks.type, "Encrypted": True}
     if disks.iops is not None:
         chosen["Iops"] = disks.iops
     if disks.throughput is not None:
@@ -107,18 +120,7 @@ def data_volume(
         chosen["Throughput"] = math.ceil(disks.throughput.bytes_per_s / MIB)
     if layout.aws.kms_key is not None:
         chosen["KmsKeyId"] = layout.aws.kms_key
-    if shared:
-        chosen["MultiAttachEnabled"] = True
-    return ec2.Volume(
-        logical,
-        AvailabilityZone=layout.aws.zone,
-        Size=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
-        VolumeType=disks.type,
-        Encrypted=True,
-        Tags=Tags(dict(marks)),
-        **chosen,
-        **deletion_policy(not deletable),
-    )
+    return chosen
 
 
 def disk_problems(spec: GridSpec, path: tuple[str, ...], disks: Disks, catalog: Catalog) -> Iterator[Problem]:
@@ -452,19 +454,12 @@ def _devices(
 
 def _volume(building: Building, device: str, disks: Disks) -> ec2.LaunchTemplateBlockDeviceMapping:
     """A volume that goes with its machine."""
-    content: dict[str, Any] = {
-        "VolumeType": disks.type,
-        "VolumeSize": -(-(disks.size or DEFAULT_VOLUME) // 2**30),
-        "Encrypted": True,
-        "DeleteOnTermination": True,
-    }
-    if building.layout.aws.kms_key is not None:
-        content["KmsKeyId"] = building.layout.aws.kms_key
-    if disks.iops is not None:
-        content["Iops"] = disks.iops
-    if disks.throughput is not None:
-        content["Throughput"] = math.ceil(disks.throughput.bytes_per_s / 2**20)
-    return ec2.LaunchTemplateBlockDeviceMapping(DeviceName=device, Ebs=ec2.EBSBlockDevice(**content))
+    volume = ec2.EBSBlockDevice(
+        VolumeSize=math.ceil((disks.size or DEFAULT_VOLUME) / GIB),
+        DeleteOnTermination=True,
+        **_volume_properties(building.layout, disks),
+    )
+    return ec2.LaunchTemplateBlockDeviceMapping(DeviceName=device, Ebs=volume)
 
 
 # Volumes that both servers of a pair attach, and their attachments.
@@ -579,7 +574,11 @@ def nested_templates(building: Building) -> tuple[NestedTemplate, ...]:
     nodes = claiming_nodes(building.layout)
     if len(nodes) <= MOST_IN_GRID_STACK:
         return ()
-    return tuple(_nested(building, number, part) for number, part in enumerate(_parts(nodes), start=1))
+    starts = range(0, len(nodes), MOST_IN_NESTED_STACK)
+    return tuple(
+        _nested(building, number, nodes[start : start + MOST_IN_NESTED_STACK])
+        for number, start in enumerate(starts, start=1)
+    )
 
 
 def add_node_interfaces(building: Building, nested: tuple[NestedTemplate, ...]) -> list[str]:
@@ -600,11 +599,6 @@ def add_node_interfaces(building: Building, nested: tuple[NestedTemplate, ...]) 
             )
         )
     return [each.title for each in nested]
-
-
-def _parts(nodes: tuple[Machine, ...]) -> Iterator[tuple[Machine, ...]]:
-    for start in range(0, len(nodes), MOST_IN_NESTED_STACK):
-        yield nodes[start : start + MOST_IN_NESTED_STACK]
 
 
 def _nested(building: Building, number: int, nodes: tuple[Machine, ...]) -> NestedTemplate:

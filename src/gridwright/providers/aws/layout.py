@@ -204,27 +204,10 @@ class PairVolume:
         return logical_id(server, self.name, "Attachment")
 
 
-@dataclass(frozen=True, slots=True)
-class PairServer:
-    """One server of a pair."""
-
-    name: str
-    filesystem: str
-    instance: str
-    pair: int
-
-
 def paired_servers(spec: GridSpec) -> dict[str, Servers]:
     """Servers in pairs that the grid has itself, by file system."""
     found = {name: each.nsd for name, each in shared_disk_file_systems(spec).items()}
     return {name: servers for name, servers in found.items() if servers is not None}
-
-
-def pair_servers(name: str, servers: Servers) -> Iterator[PairServer]:
-    """The servers of one file system, in their order."""
-    for pair, both in server_pairs(f"{name}-{ROLE}", servers.count):
-        for each in both:
-            yield PairServer(each, name, servers.instance, pair)
 
 
 def pair_volumes(spec: GridSpec) -> Iterator[PairVolume]:
@@ -272,11 +255,6 @@ def pair_problems(spec: GridSpec, aws: Aws) -> Iterator[Problem]:
                 "their disk, and one that is replaced by itself has none",
                 "write replace: false, or mounts: false",
             )
-
-
-def addresses_needed(spec: GridSpec) -> int:
-    """How many addresses the servers take."""
-    return sum(each.count for each in paired_servers(spec).values())
 
 
 # Which distribution machines of a grid have: what the spec says, or what the name of their image does.
@@ -486,7 +464,8 @@ def aws_layout(spec: GridSpec) -> AwsLayout:
     """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     aws = aws_section(spec)
     subnets = aws_subnets(aws)
-    problems = list(_problems(spec, aws, subnets))
+    problems = [*_room_problems(spec, aws, subnets), *pair_problems(spec, aws)]
+    problems += [problem_at(spec, *each) for each in lustre_problems(spec, _EXAMPLES)]
     if problems:
         raise GridwrightError(*problems)
     machines = [
@@ -569,11 +548,11 @@ def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Netwo
     groups = [
         (name, lustre, *each) for name, lustre in built_lustres(spec).items() for each in server_roles(lustre)
     ]
-    paired = [tuple(pair_servers(name, each)) for name, each in paired_servers(spec).items()]
+    paired = paired_servers(spec)
     if not groups and not paired:
         return
     network = subnets["storage"]
-    counts = [*(servers.count for *_, servers in groups), *map(len, paired)]
+    counts = [servers.count for servers in (*(each[-1] for each in groups), *paired.values())]
     offsets = [*first_offsets(counts, first_address(aws), network.num_addresses, ROOM_OF_SERVERS)]
     for (name, lustre, role, servers), offset in zip(groups, offsets[: len(groups)], strict=True):
         for number, targets in enumerate(targets_of_servers(name, lustre, role, servers), start=1):
@@ -587,24 +566,19 @@ def _servers(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Netwo
                 replaced=True,
                 targets=tuple(targets),
             )
-    for pairs, offset in zip(paired, offsets[len(groups) :], strict=True):
-        for number, one in enumerate(pairs):
+    for (name, servers), offset in zip(paired.items(), offsets[len(groups) :], strict=True):
+        pairs = server_pairs(f"{name}-{ROLE}", servers.count)
+        for number, (pair, one) in enumerate((pair, each) for pair, both in pairs for each in both):
             yield Machine(
-                name=one.name,
+                name=one,
                 role=Role.NSD,
-                group=one.filesystem,
-                instance=one.instance,
+                group=name,
+                instance=servers.instance,
                 subnet="storage",
                 address=network[offset + number],
                 replaced=False,
-                pair=one.pair,
+                pair=pair,
             )
-
-
-def _problems(spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]) -> Iterator[Problem]:
-    yield from _room_problems(spec, aws, subnets)
-    yield from pair_problems(spec, aws)
-    yield from (problem_at(spec, *each) for each in lustre_problems(spec, _EXAMPLES))
 
 
 def room_problems(spec: GridSpec) -> Iterator[Problem]:
@@ -619,7 +593,7 @@ def _room_problems(
     spec: GridSpec, aws: Aws, subnets: Mapping[str, ipaddress.IPv4Network]
 ) -> Iterator[Problem]:
     servers = sum(each.count for one in built_lustres(spec).values() for _, each in server_roles(one))
-    servers += addresses_needed(spec)
+    servers += sum(each.count for each in paired_servers(spec).values())
     needed = {
         "public": first_address(aws) + room_of_login(aws),
         "compute": first_compute(aws) + spec.node_count() + 1,

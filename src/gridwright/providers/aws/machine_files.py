@@ -1,15 +1,9 @@
-"""What machines set themselves up from, the content of the bundle: playbook, Slurm, claims.
-
-Machines and shared volumes of a grid on AWS, as the kinds of file systems that join them know them.
-
-The program that machines of a cloud run at their start: package `claim` as one file.
-"""
+"""What machines on AWS set themselves up from, the content of their bundles: playbook, Slurm, claims."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +24,9 @@ from gridwright.providers.aws.layout import (
 )
 from gridwright.providers.aws.names import claims_table, group_name
 from gridwright.providers.aws.power.command import SCHEMA
-from gridwright.providers.aws.user_data import boot_file, claim_name, role_variables
-from gridwright.providers.boot.bundle import Part, known_distributions
-from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres
+from gridwright.providers.aws.user_data import claim_name, role_variables
+from gridwright.providers.boot.bundle import NODES, SERVERS, MachineFiles, Part, boot_files
+from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres, mount_sources
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.shared_disks import ClusterParts, playbook_clusters, shared_disk_file_systems
 from gridwright.schedulers import scheduler_kind
@@ -162,10 +156,8 @@ def _machine(machine: Machine, catalog: Catalog, domain: int = 0) -> ClusterMach
     )
 
 
-NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
-"""Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
-
 _PACKAGE = "gridwright.providers.aws"
+_PROGRAMS = ("set_up.py", "system_packages.py", "cloud.py")
 _CLAIM = PlaybookRole(
     name="claim",
     task="Claim name, address and volumes",
@@ -201,20 +193,6 @@ _ROLL = PlaybookRole(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFiles:
-    """Files by their path."""
-
-    files: Mapping[str, str | bytes]
-    """All that `render` shows: the playbook for all machines, with what sets up their scheduler."""
-    parts: Mapping[Part, Mapping[str, str | bytes]]
-    """What machines of each part set themselves up from."""
-    claims: Mapping[str, str | bytes]
-    """Those that only machines on AWS have a use for."""
-    scheduler: SchedulerSetup
-    hosts: Hosts
-
-
 def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> MachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
     threads = aws_section(spec).hyperthreads
@@ -239,20 +217,14 @@ def machine_files(spec: GridSpec, layout: AwsLayout, release: str | None) -> Mac
         # Servers have no part in the scheduler, and a new queue must not touch them.
         own = playbook_files(spec, hosts, None, provided(spec, layout), SERVERS)
         parts["servers"] = {**own, **claims, **_boot(spec, layout, "servers")}
-    return MachineFiles(files, parts, claims, scheduler, hosts)
+    return MachineFiles(files, parts, scheduler, hosts)
 
 
 def _boot(spec: GridSpec, layout: AwsLayout, part: Part) -> dict[str, str]:
     """The program that machines of a part run from their bundle, and what it tells the playbook."""
-    known = json.dumps(role_variables(spec, layout, part), indent=2) + "\n"
     arn = secret_arn(spec) if part == "nodes" else None
     secrets = {"boot/secrets.json": json.dumps({SECRET_FILE: arn}, indent=2) + "\n"} if arn else {}
-    return {
-        **{f"boot/{name}": boot_file(name) for name in ("set_up.py", "system_packages.py", "cloud.py")},
-        "boot/variables.json": known,
-        "boot/distributions.json": known_distributions(),
-        **secrets,
-    }
+    return boot_files("aws", _PROGRAMS, role_variables(spec, layout, part)) | secrets
 
 
 def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None = None) -> Provided:
@@ -273,11 +245,12 @@ def provided(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup | None
     carried = ((CLAIM, groups), (POWER, powers), (SPOT, spot), (DISK_NAMES, layout.volumes))
     files = {path: text for one, needs in carried if needs for path, text in one.role_files().items()}
     if rolling is not None and scheduler is not None:
-        files |= _roll_files(spec, layout, scheduler)
+        rolled = roll_file(spec, layout, scheduler.directory)
+        files |= ROLL.role_files() | {"roles/roll/files/roll.json": rolled}
     if scheduler is not None:
         files |= console_role_files(spec, layout)
     return Provided(
-        sources=mount_sources(spec, layout),
+        sources=mount_sources(spec, layout.lustre_source, fsx_file_systems(spec)),
         layouts=library_layouts(spec),
         addresses=layout.addresses,
         roles=[role for role, is_needed in needed if is_needed],
@@ -307,11 +280,6 @@ def _pairs(spec: GridSpec, layout: AwsLayout) -> dict[str, object]:
     }
 
 
-def _roll_files(spec: GridSpec, layout: AwsLayout, scheduler: SchedulerSetup) -> dict[str, str | bytes]:
-    """The program that replaces machines, with its unit and what it is told."""
-    return ROLL.role_files() | {"roles/roll/files/roll.json": roll_file(spec, layout, scheduler.directory)}
-
-
 def aws_hosts(spec: GridSpec, layout: AwsLayout) -> Hosts:
     """All machines, each with the address that it is reached at whatever the name service knows."""
     return Hosts(
@@ -325,16 +293,6 @@ def aws_hosts(spec: GridSpec, layout: AwsLayout) -> Hosts:
             if group != MACHINES
         }
     ).with_machines(spec, {name: {"ansible_host": each} for name, each in layout.addresses.items()})
-
-
-def mount_sources(spec: GridSpec, layout: AwsLayout) -> dict[str, str]:
-    """What nodes mount of file systems that the spec gives no source of.
-
-    AWS names an FSx for Lustre when it makes it, so that each machine is told at its start.
-    """
-    built = {name: layout.lustre_source(name) for name in built_lustres(spec)}
-    bought = {name: f"{{{{ gridwright_sources['{name}'] }}}}" for name in fsx_file_systems(spec)}
-    return built | bought
 
 
 def claim_file(spec: GridSpec, layout: AwsLayout, like: Machine) -> str:

@@ -1,12 +1,7 @@
 """AWS as a provider: nodes by EC2 instance type, made by two CloudFormation stacks.
 
-What will hurt in a valid spec of a grid on AWS.
-
-A build of an image for machines of a grid: a template of Packer, and the playbook that it runs.
-
-Finds nodes and servers that would have more volumes attached than their instance type takes.
-
-EC2 refuses the volume that is one too many when the machine starts, or when its claim attaches it.
+Also what will hurt in a valid spec, such as more volumes of a machine than its type attaches (EC2 refuses the
+one too many when the machine starts, or when its claim attaches it), and builds of images by Packer.
 """
 
 from __future__ import annotations
@@ -24,8 +19,7 @@ from gridwright.catalog.hypervisors import xen_types
 from gridwright.errors import Finding, GridwrightError, input_error
 from gridwright.filesystems.capabilities import CloudFindings
 from gridwright.filesystems.site import Site
-from gridwright.model.pricing_provider import PricingProvider
-from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE
+from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE, costs_of
 from gridwright.providers.aws.layout import (
     DEFAULT,
     ROLE,
@@ -35,13 +29,14 @@ from gridwright.providers.aws.layout import (
     distribution_of_nodes,
     fsx_file_systems,
     paired_servers,
+    room_problems,
 )
 from gridwright.providers.aws.machine_files import provided
 from gridwright.providers.aws.names import DISTRIBUTION_TAG
-from gridwright.providers.aws.rules import nearest_types
+from gridwright.providers.aws.rules import aws_problems, nearest_types, report_not_offered
 from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.user_data import boot_file
-from gridwright.providers.boot.bundle import known_distributions
+from gridwright.providers.boot.bundle import boot_file, known_distributions
+from gridwright.providers.cloud_machines import CloudPricing
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.machines import (
     lacks_scheduler,
@@ -49,7 +44,7 @@ from gridwright.providers.machines import (
     nodes_without_jobs,
     scheduler_not_packaged,
 )
-from gridwright.providers.provider import Provider, Removal
+from gridwright.providers.provider import Caller, Provider, Removal
 from gridwright.providers.rendering import Rendering, markdown
 from gridwright.schedulers import scheduler_kind
 from gridwright.setup.distributions import Distribution
@@ -70,7 +65,7 @@ if TYPE_CHECKING:
     from gridwright.providers.aws.stopping import AwsStarted, AwsStopped
     from gridwright.providers.aws.up import AwsUp
     from gridwright.providers.machines import HostMachine
-    from gridwright.providers.provider import Caller, LinkedRepository, Preflight
+    from gridwright.providers.provider import LinkedRepository, Preflight
     from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.spec.linked import LinkedDirectory
@@ -252,7 +247,7 @@ def image_build(spec: GridSpec, release: str | None) -> Rendering:
     )
     playbook: dict[str, str | bytes] = {
         **image_playbook_files(spec, scheduler, provided(spec, layout)),
-        **{f"boot/{name}": boot_file(name) for name in _PROGRAMS},
+        **{f"boot/{name}": boot_file("aws", name) for name in _PROGRAMS},
         "boot/distributions.json": known_distributions(),
     }
     template = packer_template(spec, layout, found)
@@ -490,28 +485,17 @@ def _settings_of_pairs(spec: GridSpec) -> Mapping[str, Any] | None:
     return None if changes else {"replace_nodes": False}
 
 
-class AwsPricing(PricingProvider):
+class AwsPricing(CloudPricing):
     """See PricingProvider."""
-
-    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
-        """Login and head node, root volumes, the way out, the load balancer of the console."""
-        from gridwright.providers.aws.costs import costs_beside
-
-        return costs_beside(spec, catalog)
 
     def costs_of(
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
     ) -> tuple[Cost, ...]:
-        """See PricingProvider."""
-        from gridwright.providers.aws.costs import costs_of
-
+        """Login and head node, root volumes, the way out, the load balancer of the console."""
         return costs_of(spec, catalog, machines)
 
     def report_not_offered(self, site: Site) -> None:
         """See PricingProvider."""
-        from gridwright.providers.aws.layout import room_problems
-        from gridwright.providers.aws.rules import report_not_offered
-
         report_not_offered(site)
         for each in room_problems(site.spec):
             site.report(tuple(str(each.field).split(".")), each.what, each.remedy or "")
@@ -548,7 +532,6 @@ class AwsPausing:
     def is_stopped(self, spec: GridSpec) -> bool:
         """Whether its stack says so."""
         from gridwright.providers.aws.stopping import deployed, is_stopped
-        from gridwright.providers.provider import Caller
 
         return is_stopped(deployed(spec, Caller()).grid)
 
@@ -599,8 +582,6 @@ class AwsProvider(Provider):
 
     def problems(self, data: Mapping[str, Any]) -> Iterator[Refused]:
         """See ProviderKind."""
-        from gridwright.providers.aws.rules import aws_problems
-
         return aws_problems(data)
 
     def findings(self, spec: GridSpec) -> Iterator[Finding]:
@@ -609,14 +590,13 @@ class AwsProvider(Provider):
 
     def head_node(self, spec: GridSpec) -> HeadNode:
         """The machine with the scheduler, through the login node; this one where it is one of the grid's."""
-        from gridwright.providers.aws.head import aws_head
+        from gridwright.providers.aws.status import aws_head
 
         return aws_head(spec)
 
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """Templates and the bundle, beside the playbook."""
         from gridwright.providers.aws.files import aws_files
-        from gridwright.providers.rendering import Rendering
 
         return Rendering(*aws_files(spec, release))
 
@@ -629,7 +609,6 @@ class AwsProvider(Provider):
     def preflight(self, spec: GridSpec) -> Preflight:
         """What AWS itself would refuse."""
         from gridwright.model.grid import check_against_catalogue
-        from gridwright.providers.aws.layout import aws_layout
         from gridwright.providers.aws.preflight.looking import preflight
         from gridwright.providers.aws.session import Cloud
 

@@ -23,10 +23,10 @@ from gridwright.providers.aws.roll.aws import ROW, is_outdated
 from gridwright.providers.aws.roll.deciding import STEPS
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
-from gridwright.providers.aws.user_data import RESTARTING, BootReport, boot_reports, forget_gone, part_of
+from gridwright.providers.aws.user_data import AwsBootReport, boot_reports, forget_gone, part_of
 from gridwright.providers.boot.bundle import LOGS, Part
+from gridwright.providers.boot.reports import QUIET_S, BootReport, go_on, unready
 from gridwright.providers.provider import Caller
-from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 
 FIRST_POLL_S, POLL_S = 0.5, 15.0
@@ -191,7 +191,11 @@ class MachinesReplaced:
                 raise self._stopped(left)
             if time.monotonic() - heard > SILENT_S:
                 raise self._silent(left)
-            self._pause(pause)
+            self.caller.pause(
+                pause,
+                "the head node goes on replacing machines; gridwright status shows how far it is, and "
+                "gridwright up waits for its end",
+            )
             pause = min(2 * pause, POLL_S)
 
     def _tell(self, rolls: Iterable[GroupRoll]) -> None:
@@ -199,14 +203,6 @@ class MachinesReplaced:
             if each.text not in self._said:
                 self._said.add(each.text)
                 self.caller.say(each.text)
-
-    def _pause(self, seconds: float) -> None:
-        if self.caller.stop.wait(seconds):
-            self.caller.say(
-                "the head node goes on replacing machines; gridwright status shows how far it is, and "
-                "gridwright up waits for its end"
-            )
-            self.caller.go_on()
 
     def _stopped(self, left: list[GroupRoll]) -> GridwrightError:
         return environment_error(
@@ -330,10 +326,6 @@ def delete(cloud: Cloud, which: Retired) -> None:
 # Waits until every machine of a grid has set itself up with what is there for it now.
 
 REPORT_POLL_S = 5.0
-QUIET_S = 3600.0
-"""So long nothing may be heard of any machine: each tells every ten minutes that it goes on."""
-FAILED_TRIES = 3
-"""After so many tries a machine counts as failed, though it goes on: what passes by itself has passed."""
 _STOPPED = ("stopping", "stopped")
 
 
@@ -370,11 +362,13 @@ class MachinesReady:
                 for name, each in current.items()
                 if (each is None or each.state != "done") and there[name]["State"]["Name"] not in _STOPPED
             }
-            if any(_has_failed(each) for each in open_.values()) and roller(self.layout):
+            if any((each and each.has_failed) for each in open_.values()) and roller(self.layout):
                 # What is to be replaced is mended by that, and not by its next try.
                 leaving = outdated_instances(self.cloud, self.spec)
-                open_ = {n: each for n, each in open_.items() if n not in leaving or not _has_failed(each)}
-            waiting = [name for name, each in open_.items() if not _has_failed(each)]
+                open_ = {
+                    n: each for n, each in open_.items() if n not in leaving or not (each and each.has_failed)
+                }
+            waiting = [name for name, each in open_.items() if not (each and each.has_failed)]
             lacking = len(self.layout.always_on) - len(there.keys() - self._powered(told))
             quiet = time.monotonic() - heard > QUIET_S
             if quiet or (not waiting and lacking <= 0):
@@ -382,7 +376,7 @@ class MachinesReady:
                 if open_ or lacking > 0:
                     raise self._unready(open_, max(lacking, 0))
                 return
-            self._pause(pause, len(waiting) + max(lacking, 0))
+            self.caller.pause(pause, go_on(len(waiting) + max(lacking, 0)))
             pause = min(2 * pause, REPORT_POLL_S)
 
     def _powered(self, told: Iterable[Mapping[str, Any]]) -> set[str | None]:
@@ -391,7 +385,7 @@ class MachinesReady:
         names = (each.name for each in self.layout.machines if each.powered)
         return {claimed[name].owner for name in names if name in claimed}
 
-    def _current(self, instance: Mapping[str, Any], report: BootReport | None) -> BootReport | None:
+    def _current(self, instance: Mapping[str, Any], report: AwsBootReport | None) -> BootReport | None:
         """What it told since it started of the bundle that is there for it now; nothing else counts."""
         if report is None or not report.is_of_this_start(instance):
             return None
@@ -406,26 +400,13 @@ class MachinesReady:
                 continue
             new |= self._at.get(each.instance) != each.at
             self._at[each.instance] = each.at
-            restarts = each.reason if each.reason.startswith(RESTARTING) else ""
-            if (told := (each.instance, each.state, each.tries, restarts)) in self._said:
+            if (told := (each.instance, each.state, each.tries, each.restarts)) in self._said:
                 continue
             self._said.add(told)
             new = True
-            if each.state == "done":
-                self.caller.say(f"{each.name}: is set up")
-            elif restarts:
-                self.caller.say(f"{each.name or each.instance}: {each.reason}")
-            elif each.state == "failed":
-                self.caller.say(f"{each.name or each.instance}: try {each.tries} failed: {each.reason}")
+            if each.news:
+                self.caller.say(each.news)
         return new
-
-    def _pause(self, seconds: float, waiting: int) -> None:
-        if self.caller.stop.wait(seconds):
-            self.caller.say(
-                f"{waiting} machines go on setting themselves up; gridwright status shows how far they are, "
-                "and gridwright up waits for them"
-            )
-            self.caller.go_on()
 
     def _unready(self, open_: Mapping[str, BootReport | None], lacking: int) -> GridwrightError:
         """The error that names them; the end of the first one's log is said before."""
@@ -433,16 +414,8 @@ class MachinesReady:
         silent = [name for name, each in open_.items() if each is None or each.state != "failed"]
         for line in self._last_lines(failed, silent):
             self.caller.say(line)
-        parts = [
-            *(f"{each.name or each.instance}: {each.reason}" for each in failed[:3]),
-            *([f"{len(failed) - 3} more failed"] if len(failed) > 3 else []),
-            *(
-                [f"{fold_hosts(sorted(silent)[:8])} told nothing for {QUIET_S / 60:.0f} min"]
-                if silent
-                else []
-            ),
-            *([f"{lacking} are not there yet"] if lacking else []),
-        ]
+        parts = unready(failed, sorted(silent)[:8], QUIET_S)
+        parts += [f"{lacking} are not there yet"] if lacking else []
         count = len(open_) + lacking
         logs = f"; their logs are below s3://{self.bucket}/{LOGS}" if failed else ""
         return environment_error(
@@ -454,8 +427,7 @@ class MachinesReady:
 
     def _last_lines(self, failed: list[BootReport], silent: list[str]) -> Iterator[str]:
         if failed:
-            who = failed[0].name or failed[0].instance
-            yield from (f"{who} | {line}" for line in failed[0].log.splitlines())
+            yield from (f"{failed[0].who} | {line}" for line in failed[0].log.splitlines())
         elif silent:
             yield from (f"{silent[0]} console | {line}" for line in self._console(silent[0]))
 
@@ -466,7 +438,3 @@ class MachinesReady:
         except CloudError:
             return []
         return str(found.get("Output") or "").splitlines()[-20:]
-
-
-def _has_failed(report: BootReport | None) -> bool:
-    return report is not None and report.state == "failed" and report.tries >= FAILED_TRIES

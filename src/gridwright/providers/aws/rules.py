@@ -5,12 +5,13 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.catalog.efa import efa_types
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems.site import Site
+from gridwright.providers.address_ranges import first_free, written_range
 from gridwright.providers.aws.section import (
     MOST_GROUPS,
     NETWORK,
@@ -20,16 +21,14 @@ from gridwright.providers.aws.section import (
     Aws,
     default_subnets,
 )
+from gridwright.providers.cloud_machines import NamedType, named_types
 from gridwright.providers.machines import CONTROLLER
+from gridwright.spec.model import GridSpec
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 from gridwright.yamltext.together import KEY, Refused
 
 # Rules between fields of a grid on AWS: its region and zone, subnets, keys, names of machines.
-#
-# Works on plain data: whatever has the wrong type is passed over here.
-#
-# Rules between fields of a grid's network on AWS: a VPC of the site's, and roles that rules name.
 #
 # Works on plain data: whatever has the wrong type is passed over here.
 
@@ -81,12 +80,12 @@ def _places(vpc: Mapping[str, Any]) -> _Problems:
     """Ranges of addresses lie within the VPC, and apart from each other."""
     written = vpc.get("networks")
     networks = (
-        [found for each in written if (found := _network_parsed(each))] if isinstance(written, list) else []
+        [found for each in written if (found := written_range(each))] if isinstance(written, list) else []
     )
     taken: dict[str, _Network] = {}
     for name in ("login", "storage", "compute"):
         place = vpc.get(name)
-        addresses = _network_parsed(place.get("addresses")) if isinstance(place, Mapping) else None
+        addresses = written_range(place.get("addresses")) if isinstance(place, Mapping) else None
         if addresses is None:
             continue
         path = ("aws", "vpc", name, "addresses")
@@ -134,14 +133,6 @@ def _no_role(name: str, roles: list[str]) -> FieldError:
     near = nearest(name, roles)
     hint = f"did you mean {near}? " if near else ""
     return FieldError(f"the grid has no machines of role {show(name)}", f"{hint}roles: {', '.join(roles)}")
-
-
-def _network_parsed(value: Any) -> _Network | None:  # noqa: ANN401
-    """A range that is written as it should be; the models tell of others."""
-    try:
-        return _Network(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
 
 
 LOGIN_GROUP = "login"
@@ -216,12 +207,12 @@ def _of_the_region(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems
 
 def _subnets(aws: Mapping[str, Any]) -> _Problems:
     """Subnets are parts of the network, and apart from each other."""
-    network = _parsed(aws.get("network", NETWORK))
+    network = written_range(aws.get("network", NETWORK))
     given = aws.get("subnets")
     # The models tell of a network of another size, which has no three subnets.
     if network is None or not 16 <= network.prefixlen <= 24 or not isinstance(given, Mapping):
         return
-    named = {name: found for name in SUBNETS if (found := _parsed(given.get(name))) is not None}
+    named = {name: found for name in SUBNETS if (found := written_range(given.get(name))) is not None}
     taken = {**default_subnets(network), **named}
     for name, subnet in named.items():
         others = {other: each for other, each in taken.items() if other != name}
@@ -260,22 +251,7 @@ def _fitting(name: str, subnet: _Network, network: _Network, others: Any) -> _Ne
     if not any(default.overlaps(each) for each in used):
         return default
     size = min(max(subnet.prefixlen, network.prefixlen + 1), SMALLEST_SUBNET)
-    return next(
-        (
-            each
-            for each in network.subnets(new_prefix=size)
-            if not any(each.overlaps(other) for other in used)
-        ),
-        None,
-    )
-
-
-def _parsed(value: Any) -> _Network | None:  # noqa: ANN401
-    """A range that is written as it should be; the models tell of others."""
-    try:
-        return ipaddress.IPv4Network(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
+    return first_free(network, used, size)
 
 
 def _powered(data: Mapping[str, Any], aws: Mapping[str, Any]) -> _Problems:
@@ -328,38 +304,19 @@ _PROCESSORS = frozenset("iag")
 """Letters of a family that name who made the processor: another maker does as well."""
 
 
-class Named(NamedTuple):
-    """An instance type that a spec names: where, for what, and its name."""
-
-    path: tuple[str, ...]
-    what: str
-    name: str
-
-
-def named_types(site: Site) -> Iterator[Named]:
+def _named_types(spec: GridSpec) -> Iterator[NamedType]:
     """Every instance type of the spec: nodes, servers, and what section aws has."""
-    spec = site.spec
-    for name, group in spec.nodes.items():
-        if group.instance is not None:
-            yield Named(("nodes", name, "instance"), f"nodes {name}", group.instance)
-    for name, filesystem in spec.filesystems.items():
-        for role, servers in filesystem.server_groups.items():
-            yield Named(
-                ("filesystems", name, role, "instance"), f"{role.upper()} of {name}", servers.instance
-            )
-    for name, machines in spec.machines.items():
-        if machines.instance is not None:
-            yield Named(("machines", name, "instance"), f"machines {name}", machines.instance)
+    yield from named_types(spec)
     aws = spec.section(Aws)
     if aws is not None:
-        yield Named(("aws", "login", "instance"), "the login node", aws.login.instance)
+        yield NamedType(("aws", "login", "instance"), "the login node", aws.login.instance)
         if spec.scheduler.needs_head_node:
-            yield Named(("aws", "head", "instance"), "the head node", aws.head.instance)
+            yield NamedType(("aws", "head", "instance"), "the head node", aws.head.instance)
 
 
 def report_not_offered(site: Site) -> None:
     """Note each instance type that its region does not sell, or that lacks the adapter asked for."""
-    for each in named_types(site):
+    for each in _named_types(site.spec):
         instance = _known(site, each)
         if instance is None:
             continue
@@ -424,7 +381,7 @@ def nearest_types(
     return [name for _, name in sorted(found)]
 
 
-def _known(site: Site, named: Named) -> InstanceType | None:
+def _known(site: Site, named: NamedType) -> InstanceType | None:
     """The type in the catalogue; that it is not there is noted for what only section aws names."""
     if named.path[0] in ("aws", "machines"):
         return site.instance(named.name, *named.path)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from gridwright.errors import nearest
+from gridwright.providers.address_ranges import let_in, parsed_range, private_network
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.yamltext.fields import Duration, FieldError, matching
 from gridwright.yamltext.source import show
@@ -20,8 +21,6 @@ from gridwright.yamltext.source import show
 NETWORK = "10.20.0.0/16"
 """Of a grid that names none."""
 LAST_PORT = 65535
-WIDEST_SSH = 8
-"""Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
 SMALLEST_SUBNET = 28
 """Longest prefix of a subnet of a VPC (Amazon VPC User Guide)."""
 MOST_GROUPS = 4
@@ -29,32 +28,25 @@ MOST_GROUPS = 4
 ROLE_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
-def private_network(value: str) -> str:
+def _network(value: str) -> str:
     """The range of a VPC that the grid makes."""
-    example = "write a private range from /16 to /24, such as 10.20.0.0/16"
-    network = _range(value, example)
-    if not network.is_private or network.is_loopback or network.is_link_local:
-        raise FieldError(f"{value} is not a private range of addresses", example)
-    if not 16 <= network.prefixlen <= 24:
-        near = 16 if network.prefixlen < 16 else 24
-        raise FieldError(
-            f"{value} is not of a size that fits: AWS has networks up to /16, and three subnets need a /24",
-            f"write {ipaddress.IPv4Network((network.network_address, near), strict=False)}",
-        )
-    return str(network)
+    unfit = "fits: AWS has networks up to /16, and three subnets need a /24"
+    return private_network(
+        value, "write a private range from /16 to /24, such as 10.20.0.0/16", 16, 24, unfit
+    )
 
 
 def _subnet(value: str) -> str:
-    return str(_range(value, "write a part of aws.network, such as 10.20.0.0/18"))
+    return str(parsed_range(value, "write a part of aws.network, such as 10.20.0.0/18"))
 
 
 def _reached(value: str) -> str:
-    return str(_range(value, "write one, such as 10.9.0.7/32 or 192.0.2.0/24"))
+    return str(parsed_range(value, "write one, such as 10.9.0.7/32 or 192.0.2.0/24"))
 
 
 def _vpc_range(value: str) -> str:
     example = "write a range of the VPC, such as 10.8.0.0/16"
-    network = _range(value, example)
+    network = parsed_range(value, example)
     if not 16 <= network.prefixlen <= SMALLEST_SUBNET:
         raise FieldError(f"{value} is no range of a VPC: these are from /16 to /{SMALLEST_SUBNET}", example)
     return str(network)
@@ -62,7 +54,7 @@ def _vpc_range(value: str) -> str:
 
 def _addresses(value: str) -> str:
     example = "write the subnet's own range, or the part of it that is kept for the grid: 10.8.16.64/26"
-    network = _range(value, example)
+    network = parsed_range(value, example)
     if not 16 <= network.prefixlen <= SMALLEST_SUBNET:
         raise FieldError(
             f"{value} has {network.num_addresses} addresses, and from /16 to /{SMALLEST_SUBNET} fit", example
@@ -70,39 +62,12 @@ def _addresses(value: str) -> str:
     return str(network)
 
 
-def _range(value: str, example: str, *, widest: int = 0) -> ipaddress.IPv4Network:
-    try:
-        return ipaddress.IPv4Network(value)
-    except ValueError:
-        pass
-    try:
-        near = ipaddress.IPv4Network(value, strict=False)
-    except ValueError:
-        raise FieldError(f"{show(value)} is no range of IPv4 addresses", example) from None
-    if near.prefixlen < widest:
-        near = ipaddress.IPv4Network((value.partition("/")[0], widest), strict=False)
-    raise FieldError(f"{value} has bits of an address behind its prefix", f"write {near}")
-
-
-def _ssh_range(value: str) -> str:
-    return _let_in(value, "write the addresses that your users come from, such as 203.0.113.0/24", "log in")
-
-
-def _let_in(value: str, example: str, do: str) -> str:
-    network = _range(value, example, widest=WIDEST_SSH)
-    if network.prefixlen == 0:
-        raise FieldError(f"{value} lets everybody on the Internet try to {do}", example)
-    if network.prefixlen < WIDEST_SSH:
-        near = ipaddress.IPv4Network((network.network_address, WIDEST_SSH))
-        raise FieldError(f"{value} is a large part of the Internet", f"write {near}, or a narrower range")
-    return str(network)
-
-
 def _source(value: str) -> str:
     """A range of addresses, or the name of a role or a group of machines; names are looked up with others."""
     if ROLE_NAME.fullmatch(value):
         return value
-    return _let_in(value, "write a range, such as 10.0.0.0/8, or a role, such as compute", "connect")
+    example = "write a range, such as 10.0.0.0/8, or a role, such as compute"
+    return let_in(value, example=example, do="connect")
 
 
 def _ports(value: object) -> str:
@@ -123,7 +88,7 @@ def _ports(value: object) -> str:
 _A_RANGE = WithJsonSchema({"type": "string", "format": "ipv4-network"})
 Range = Annotated[str, AfterValidator(_subnet), _A_RANGE]
 Reached = Annotated[str, AfterValidator(_reached), _A_RANGE]
-SshRange = Annotated[str, AfterValidator(_ssh_range), _A_RANGE]
+SshRange = Annotated[str, AfterValidator(let_in), _A_RANGE]
 VpcRange = Annotated[str, AfterValidator(_vpc_range), _A_RANGE]
 Addresses = Annotated[str, AfterValidator(_addresses), _A_RANGE]
 Source = Annotated[str, AfterValidator(_source), WithJsonSchema({"type": "string"})]
@@ -517,7 +482,7 @@ class Aws(SpecModel):
         "[{role: login, source: 10.0.0.0/8, ports: 443}].",
     )
     network: Annotated[
-        Annotated[str, AfterValidator(private_network), WithJsonSchema({"type": "string"})], _MADE_ANEW
+        Annotated[str, AfterValidator(_network), WithJsonSchema({"type": "string"})], _MADE_ANEW
     ] = Field(default=NETWORK, description="The private range of the grid's own VPC.")
     subnets: Annotated[Subnets, _MADE_ANEW] = Field(
         default_factory=Subnets, description="Parts of the network."

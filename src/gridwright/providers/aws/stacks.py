@@ -359,18 +359,12 @@ class Stacks:
         return _stack(found[0])
 
     def _pause(self, name: str) -> None:
-        if self.caller.stop.wait(POLL_S):
-            self.caller.say(
-                f"{name}: AWS goes on with what it was told; gridwright status shows how far it is, and "
-                "gridwright up or down waits for its end"
-            )
-            self.caller.go_on()
+        goes_on = f"{name}: AWS goes on with what it was told; gridwright status shows how far it is, and "
+        self.caller.pause(POLL_S, f"{goes_on}gridwright up or down waits for its end")
 
 
 def parsed(text: str) -> dict[str, Any]:
     """A template in YAML or JSON as values, with functions in their long form."""
-    import json
-
     from cfn_flip import to_json  # type: ignore[import-untyped]
 
     found: dict[str, Any] = json.loads(to_json(text))

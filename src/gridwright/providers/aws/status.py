@@ -1,4 +1,4 @@
-"""`status`: shows the state of a grid on AWS, and what it has cost."""
+"""`status`: shows the state of a grid on AWS, and what it has cost; also the way to its head node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridwright.providers.aws.instances import (
     machines,
     rows,
 )
-from gridwright.providers.aws.layout import AwsLayout, aws_layout, fsx_file_systems
+from gridwright.providers.aws.layout import LOGIN, AwsLayout, Role, aws_layout, fsx_file_systems, login_user
 from gridwright.providers.aws.machine_files import roller
 from gridwright.providers.aws.names import grid_stack, logical_id, storage_stack
 from gridwright.providers.aws.rolling import group_rolls
@@ -30,7 +30,10 @@ from gridwright.providers.aws.session import Cloud, reason_remedy
 from gridwright.providers.aws.stacks import Stack, Stacks, state_remedy
 from gridwright.providers.aws.stopping import is_stopped
 from gridwright.providers.aws.user_data import boot_reports
+from gridwright.providers.cloud_head import host_keys, is_one_of, not_up
 from gridwright.providers.provider import Caller
+from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
+from gridwright.schedulers.ssh_head import SshHead
 from gridwright.spec.model import GridSpec
 
 _WELL = "AVAILABLE"
@@ -206,3 +209,32 @@ def _lustre(
             lacking.append(f"{server} has {len(claim.volumes)} of its {targets[server]} volumes")
     state = "incomplete" if lacking else "claimed"
     return FileSystemStatus(name, kind, None, state, "; ".join(lacking) or None, known)
+
+
+# The head node of the grid, as it is reached from anywhere.
+
+LOGIN_ADDRESS = "LoginPublicAddress"
+"""Output of the grid stack; a network behind a proxy has none."""
+
+
+def aws_head(spec: GridSpec) -> HeadNode:
+    """The head node of a grid: this machine where it is one of the grid's, else ssh through the login node.
+
+    Raises GridwrightError: INPUT where the grid cannot be built as it is written, ENVIRONMENT where it is not
+    up or AWS does not tell.
+    """
+    layout = aws_layout(spec)
+    if is_one_of(layout.addresses.items()):
+        return LocalHeadNode()
+    stack = Stacks(Cloud(str(spec.region)), Caller()).find(grid_stack(spec))
+    if stack is None or not stack.whole:
+        raise not_up(spec)
+    login = stack.outputs.get(LOGIN_ADDRESS) or layout.addresses[LOGIN]
+    # Without a key pair the site has made accounts, and ssh knows whose is to be taken.
+    user = login_user(layout.aws)
+    controllers = layout.of_role(Role.HEAD)
+    keys = host_keys(spec, f"{stack.id} {stack.updated}")
+    if not controllers:
+        return SshHead(LOGIN, login, user=user, keys=keys)
+    head = controllers[0].name
+    return SshHead(head, head, through=login, user=user, keys=keys)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gridwright.errors import GridwrightError, Problem, environment_error, input_error
+from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.changes import bill, deployed_spec, least_usd_per_hour, stopped_bill
-from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values, total
+from gridwright.providers.aws.costs import bill_lines, bill_values, total
 from gridwright.providers.aws.grid_template import groups_of
-from gridwright.providers.aws.head import is_here
 from gridwright.providers.aws.instances import claims, instances, rows
 from gridwright.providers.aws.launching import ALL, NONE, PARAMETER, SERVERS, machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
@@ -23,6 +23,7 @@ from gridwright.providers.aws.stacks import Stack, Stacks, failure_of, tags_of
 from gridwright.providers.aws.storage_template import SITE_BUCKET
 from gridwright.providers.aws.user_data import part_of
 from gridwright.providers.boot.bundle import Part, pointer
+from gridwright.providers.cloud_head import is_one_of
 from gridwright.providers.provider import Caller
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.locate import problem_at
@@ -37,6 +38,7 @@ from gridwright.spec.storage import INSTANCE_STORE
 AT_ONCE = 50
 """Instances of one call (Amazon EC2 Auto Scaling API Reference, SetInstanceProtection)."""
 LONGEST_S = 1800.0
+"""So long machines may take to stop, or to end."""
 POLL_S = 5.0
 
 
@@ -91,7 +93,7 @@ class Shrinking:
         kept = {owner for name, owner in owners.items() if name in stay and owner}
         self._protect(group, kept)
         try:
-            found = self._described(group)
+            found = _described(self.cloud, group)
             self.cloud.call(
                 "autoscaling",
                 "update_auto_scaling_group",
@@ -101,40 +103,33 @@ class Shrinking:
                 MaxSize=size,
             )
             self.caller.say(f"{fold_hosts(gone)}: ending")
-            self._until_gone(gone, {owners[name] for name in gone if owners.get(name)})
+            leaving = {owners[name] for name in gone if owners.get(name)}
+            names = [fold_hosts(gone)]
+            _until(
+                self.cloud, self.caller, self.spec, lambda now: names if leaving & now.keys() else [],
+                done="ended", again="gridwright up goes on from there",
+            )  # fmt: skip
         finally:
             unprotect(self.cloud, group)
 
     def _protect(self, group: str, kept: Collection[str]) -> None:
-        there = {each["InstanceId"] for each in self._described(group)["Instances"]}
+        there = {each["InstanceId"] for each in _described(self.cloud, group)["Instances"]}
         _set_protection(self.cloud, group, sorted(there & {*kept}), protected=True)
 
-    def _described(self, group: str) -> dict[str, Any]:
-        (found,) = self.cloud.call(
-            "autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group]
-        )["AutoScalingGroups"]
-        return dict(found)
 
-    def _until_gone(self, names: list[str], owners: Collection[str | None]) -> None:
-        deadline = time.monotonic() + LONGEST_S
-        while owners & instances(self.cloud, self.spec).keys():
-            if time.monotonic() > deadline:
-                raise environment_error(
-                    f"{fold_hosts(names)}: still not ended after {LONGEST_S / 60:.0f} min",
-                    where=f"grid {self.spec.name}, AWS, {self.cloud.region}",
-                    remedy="look at them in the console; run the same command again to go on",
-                )
-            if self.caller.stop.wait(POLL_S):
-                self.caller.say("AWS goes on; gridwright up goes on from there")
-                self.caller.go_on()
+def _described(cloud: Cloud, group: str) -> dict[str, Any]:
+    """An Auto Scaling group as AWS describes it."""
+    found = cloud.call("autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group])
+    return dict(found["AutoScalingGroups"][0])
 
 
 def unprotect(cloud: Cloud, group: str) -> None:
     """Let a group end any of its machines again, as `stop` and a replacement have it."""
-    (found,) = cloud.call("autoscaling", "describe_auto_scaling_groups", AutoScalingGroupNames=[group])[
-        "AutoScalingGroups"
+    kept = [
+        each["InstanceId"]
+        for each in _described(cloud, group)["Instances"]
+        if each.get("ProtectedFromScaleIn")
     ]
-    kept = [each["InstanceId"] for each in found["Instances"] if each.get("ProtectedFromScaleIn")]
     _set_protection(cloud, group, kept, protected=False)
 
 
@@ -161,8 +156,8 @@ class AwsStopped:
     changed: bool
     """Whether anything ran before."""
     machines: int
-    costs_before: tuple[CostLine, ...]
-    costs: tuple[CostLine, ...]
+    costs_before: tuple[Cost, ...]
+    costs: tuple[Cost, ...]
     """Of what stays, and is billed."""
     emptied: tuple[str, ...]
     """File systems on disks of nodes, and machines that are replaced: they are empty after the next start."""
@@ -218,20 +213,15 @@ class AwsStarted:
     changed: bool
     """Whether it was stopped."""
     machines: int
-    costs: tuple[CostLine, ...]
+    costs: tuple[Cost, ...]
     seconds: float
     file: str = ""
 
     def document(self) -> dict[str, Any]:
         """See Result."""
-        return {
-            "grid": self.grid,
-            "region": self.region,
-            "changed": self.changed,
-            "machines": self.machines,
-            "costs": bill_values(self.costs),
-            "seconds": self.seconds,
-        }
+        values = {**asdict(self), "costs": bill_values(self.costs)}
+        del values["file"]
+        return values
 
     def text(self) -> str:
         """What was done, and how to go on."""
@@ -244,8 +234,6 @@ class AwsStarted:
         return "\n".join([first, *bill_lines(self.costs), "Next:", f"  gridwright status{spec}"])
 
 
-LONGEST_STOP_S = 1800.0
-"""So long machines may take to stop."""
 _STOPPING = ("stopping", "stopped")
 
 
@@ -309,7 +297,7 @@ def stop(spec: GridSpec, caller: Caller) -> AwsStopped:
     """
     found = deployed(spec, caller)
     refuse_lost_targets(found.spec)
-    if is_here(found.layout):
+    if is_one_of(found.layout.addresses.items()):
         raise input_error(
             f"this machine is one of grid {found.spec.name}, and would stop before the others",
             remedy="run gridwright stop where gridwright up was run",
@@ -348,8 +336,10 @@ def start(spec: GridSpec, caller: Caller) -> AwsStarted:
     if not already:
         start_fixed(found.stacks, found.spec, found.layout, found.grid)
         found.set_running(ALL)
-    bundles = {part_of(machine.role): "" for machine in found.layout.machines}
-    current = {part: _bundle(found, part) for part in bundles}
+    current: dict[Part, str] = {}
+    for part in dict.fromkeys(part_of(machine.role) for machine in found.layout.machines):
+        answer = found.cloud.call("s3", "get_object", Bucket=found.bucket, Key=pointer(part))
+        current[part] = str(answer["Body"].read().decode().strip())
     MachinesReady(found.cloud, caller, found.spec, found.layout, current, found.bucket).wait()
     return AwsStarted(
         grid=found.spec.name,
@@ -378,7 +368,12 @@ def start_fixed(stacks: Stacks, spec: GridSpec, layout: AwsLayout, grid: Stack) 
     if not stopped:
         return
     # EC2 starts nothing that is on its way down.
-    _until(stacks, spec, lambda now: [each for each in stopped if _state(now.get(each)) == "stopping"])
+    _until(
+        stacks.cloud,
+        stacks.caller,
+        spec,
+        lambda now: [each for each in stopped if _state(now.get(each)) == "stopping"],
+    )
     stacks.caller.say(f"{', '.join(names[each] for each in stopped)}: starting")
     stacks.cloud.call("ec2", "start_instances", InstanceIds=stopped)
 
@@ -398,7 +393,8 @@ def _stop_fixed(found: Deployed, machines: Sequence[Machine]) -> None:
         found.stacks.caller.say(f"{', '.join(names[each] for each in running)}: stopping")
         found.cloud.call("ec2", "stop_instances", InstanceIds=running)
     _until(
-        found.stacks,
+        found.cloud,
+        found.stacks.caller,
         found.spec,
         lambda now: [names[each] for each in names if _state(now.get(each)) not in ("stopped", "")],
     )
@@ -411,34 +407,33 @@ def _until_gone(found: Deployed, roles: set[str]) -> None:
         running = (name for name, each in now.items() if tags_of(each).get(ROLE_TAG) in roles)
         return [name for name in running if _state(now[name]) != "stopped"]
 
-    _until(found.stacks, found.spec, there)
+    _until(found.cloud, found.stacks.caller, found.spec, there)
 
 
 def _until(
-    stacks: Stacks, spec: GridSpec, waiting: Callable[[Mapping[str, Mapping[str, Any]]], list[str]]
+    cloud: Cloud,
+    caller: Caller,
+    spec: GridSpec,
+    waiting: Callable[[Mapping[str, Mapping[str, Any]]], list[str]],
+    *,
+    done: str = "stopped",
+    again: str = "gridwright stop --now, or gridwright start, goes on from there",
 ) -> None:
-    """Look at the machines until none is waited for. Raises GridwrightError after LONGEST_STOP_S."""
-    deadline = time.monotonic() + LONGEST_STOP_S
-    while left := waiting(instances(stacks.cloud, spec)):
+    """Look at the machines until none is waited for. Raises GridwrightError after LONGEST_S."""
+    deadline = time.monotonic() + LONGEST_S
+    while left := waiting(instances(cloud, spec)):
         if time.monotonic() > deadline:
             raise environment_error(
-                f"{', '.join(left[:8])}: still not stopped after {LONGEST_STOP_S / 60:.0f} min",
-                where=f"grid {spec.name}, AWS, {stacks.cloud.region}",
+                f"{', '.join(left[:8])}: still not {done} after {LONGEST_S / 60:.0f} min",
+                where=f"grid {spec.name}, AWS, {cloud.region}",
                 remedy="look at them in the console; run the same command again to go on",
             )
-        if stacks.caller.stop.wait(POLL_S):
-            stacks.caller.say("AWS goes on; gridwright stop --now, or gridwright start, goes on from there")
-            stacks.caller.go_on()
+        caller.pause(POLL_S, f"AWS goes on; {again}")
 
 
 def _state(instance: Mapping[str, Any] | None) -> str:
     """The state that EC2 says; empty where there is no such machine."""
     return str(instance["State"]["Name"]) if instance else ""
-
-
-def _bundle(found: Deployed, part: Part) -> str:
-    answer = found.cloud.call("s3", "get_object", Bucket=found.bucket, Key=pointer(part))
-    return str(answer["Body"].read().decode().strip())
 
 
 def refuse_lost_targets(spec: GridSpec) -> None:

@@ -36,7 +36,6 @@ from troposphere import (
     Sub,
     Tags,
     Template,
-    cloudwatch,
     ec2,
     fsx,
     iam,
@@ -49,6 +48,7 @@ from gridwright.catalog.load import load_catalog
 from gridwright.catalog.managed import MB, ManagedDeployment
 from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems.provided import ManagedLustre
+from gridwright.providers.aws.alarms import bought_tier, fsx_alarms, schedule_alarm, stored_gib
 from gridwright.providers.aws.data_repository.requests import export_request, import_request
 from gridwright.providers.aws.launching import (
     data_volume,
@@ -99,16 +99,6 @@ LUSTRE_VERSION = "2.15"
 """Supported by all deployment types (CloudFormation, AWS::FSx::FileSystem, FileSystemTypeVersion)."""
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _EVENTS = {"new": "NEW", "changed": "CHANGED", "deleted": "DELETED"}
-
-
-def stored_gib(filesystem: ManagedLustre, deployment: ManagedDeployment) -> int:
-    """Capacity as AWS counts it; 2.4 TiB of its web pages is 2400."""
-    return deployment.nearest_capacities(filesystem.capacity)[1] // GIB
-
-
-def bought_tier(filesystem: ManagedLustre, deployment: ManagedDeployment) -> float:
-    """Bytes per second for each TiB."""
-    return float(filesystem.throughput or min(deployment.tiers))
 
 
 def fsx_resources(
@@ -212,95 +202,6 @@ def _association(
         BatchImportMetaDataOnCreate=True,
         Tags=Tags(tags(spec, role="fsx")),
         **({"S3": fsx.S3(**automatic)} if automatic else {}),
-    )
-
-
-# Alarms of FSx for Lustre: space that runs out, and throughput that is used up; and what all alarms have.
-#
-# Whom to call is the site's: without a topic they stand in the console of CloudWatch alone.
-
-TIB = 2**40
-FREE_SHARE = 0.10
-"""A Lustre whose targets fill up gets slow before it is full."""
-BUSY_SHARE = 0.90
-PERIOD_S = 60
-"""FSx reports once a minute, and the sum over a longer period would count the free space several times
-(FSx for Lustre User Guide, metrics and dimensions)."""
-MINUTES = 15
-"""For how long it has to last."""
-
-
-def fsx_alarms(spec: GridSpec, name: str, catalog: Catalog) -> Iterator[cloudwatch.Alarm]:
-    """The alarms of one file system."""
-    filesystem = fsx_file_systems(spec)[name]
-    deployment = catalog.deployment(filesystem.deployment)
-    capacity = stored_gib(filesystem, deployment) * GIB
-    bought = bought_tier(filesystem, deployment) * capacity / TIB
-    yield cloudwatch.Alarm(
-        logical_id(name, "FreeSpace"),
-        AlarmDescription=f"Less than {FREE_SHARE:.0%} of {name} in grid {spec.name} is free: "
-        "remove files, or write a larger capacity",
-        Namespace="AWS/FSx",
-        MetricName="FreeDataStorageCapacity",
-        Dimensions=_dimensions(name),
-        Statistic="Sum",
-        ComparisonOperator="LessThanThreshold",
-        Threshold=round(FREE_SHARE * capacity),
-        TreatMissingData="missing",
-        **lasting(MINUTES),
-        **acting(spec),
-        Period=PERIOD_S,
-    )
-    yield cloudwatch.Alarm(
-        logical_id(name, "Throughput"),
-        AlarmDescription=f"{name} in grid {spec.name} has passed {BUSY_SHARE:.0%} of the throughput that was "
-        f"bought for {MINUTES} minutes: jobs wait for it; write more throughput, or a larger capacity",
-        Metrics=[
-            *(_moved(name, each) for each in ("read", "write")),
-            cloudwatch.MetricDataQuery(
-                Id="rate",
-                Expression=f"(read + write) / {PERIOD_S}",
-                Label="bytes per second",
-                ReturnData=True,
-            ),
-        ],
-        ComparisonOperator="GreaterThanThreshold",
-        Threshold=round(BUSY_SHARE * bought),
-        TreatMissingData="notBreaching",
-        **lasting(MINUTES),
-        **acting(spec),
-    )
-
-
-def acting(spec: GridSpec, *, tells_end: bool = True) -> dict[str, object]:
-    """What every alarm has: whom it calls, when it is raised and (`tells_end`) when it ends; tags."""
-    aws = spec.section(Aws)
-    topic = aws.alarms.topic if aws and aws.alarms else None
-    found: dict[str, object] = {"Tags": Tags(tags(spec, role="alarm"))}
-    if topic is not None:
-        found["AlarmActions"] = [topic]
-    if topic is not None and tells_end:
-        found["OKActions"] = [topic]
-    return found
-
-
-def lasting(minutes: int) -> dict[str, int]:
-    """For how many minutes in a row something has to be, of metrics by the minute."""
-    return {"EvaluationPeriods": minutes, "DatapointsToAlarm": minutes}
-
-
-def _dimensions(name: str) -> list[cloudwatch.MetricDimension]:
-    return [cloudwatch.MetricDimension(Name="FileSystemId", Value=Ref(logical_id(name)))]
-
-
-def _moved(name: str, way: str) -> cloudwatch.MetricDataQuery:
-    metric = cloudwatch.Metric(
-        Namespace="AWS/FSx", MetricName=f"Data{way.capitalize()}Bytes", Dimensions=_dimensions(name)
-    )
-    return cloudwatch.MetricDataQuery(
-        Id=way,
-        MetricStat=cloudwatch.MetricStat(Metric=metric, Period=PERIOD_S, Stat="Sum"),
-        ReturnData=False,
     )
 
 
@@ -410,7 +311,7 @@ def schedule_resources(spec: GridSpec, layout: AwsLayout, names: list[str]) -> I
             yield _schedule(spec, each, "Export", each.export)
         if each.names.is_timed:
             yield _schedule(spec, each, "Import", each.names)
-    yield _alarm(spec)
+    yield schedule_alarm(spec, ALARM, GROUP)
 
 
 def rate_of(schedule: Schedule) -> str:
@@ -497,25 +398,6 @@ def _role(spec: GridSpec, layout: AwsLayout, filesystems: list[str]) -> iam.Role
 
 def _document(statement: dict[str, Any]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
-
-
-def _alarm(spec: GridSpec) -> cloudwatch.Alarm:
-    """Raised when a task could not be started in all of its tries."""
-    return cloudwatch.Alarm(
-        ALARM,
-        AlarmDescription=f"A scheduled export or import of grid {spec.name} could not be started: see "
-        "gridwright repo status",
-        Namespace="AWS/Scheduler",
-        MetricName="InvocationDroppedCount",
-        Dimensions=[cloudwatch.MetricDimension(Name="ScheduleGroup", Value=Ref(GROUP))],
-        Statistic="Sum",
-        ComparisonOperator="GreaterThanThreshold",
-        Threshold=0,
-        EvaluationPeriods=1,
-        Period=300,
-        TreatMissingData="notBreaching",
-        **acting(spec),
-    )
 
 
 def interface_id(machine: Machine) -> str:

@@ -1,10 +1,7 @@
 """`up`: makes a grid on AWS, or changes it, and waits until its machines have set themselves up.
 
-Machines that no group replaces and whose instance is gone: nobody makes them anew but the next `up`.
-
-Sets owner and expiry on machines and on what they brought with them, whose launch templates lack them.
-
-Machines that a change of the spec would give another address, though they stay.
+It also makes machines anew that no group replaces and whose instance is gone, sets owner and expiry where
+launch templates lack them, and refuses what would give machines that stay other addresses.
 """
 
 from __future__ import annotations
@@ -14,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gridwright.errors import GridwrightError, Problem, nearest
+from gridwright.errors import GridwrightError, Problem
+from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws import changes, rolling
 from gridwright.providers.aws.changes import (
     Deployment,
@@ -24,7 +22,7 @@ from gridwright.providers.aws.changes import (
     least_usd_per_hour,
     storage_body,
 )
-from gridwright.providers.aws.costs import CostLine, bill_lines, bill_values
+from gridwright.providers.aws.costs import bill_lines, bill_values
 from gridwright.providers.aws.down import lost_machines
 from gridwright.providers.aws.fixed_machines import (
     FixedMachines,
@@ -35,7 +33,15 @@ from gridwright.providers.aws.fixed_machines import (
 )
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.images import GridImage, chosen_images, refuse_unfit_images
-from gridwright.providers.aws.instances import GONE, MachineStatus, claims, instances, machines, rows
+from gridwright.providers.aws.instances import (
+    GONE,
+    MachineStatus,
+    claims,
+    described_instances,
+    instances,
+    machines,
+    rows,
+)
 from gridwright.providers.aws.launching import ALL, PARAMETER, machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout, fsx_file_systems, login_user
 from gridwright.providers.aws.names import SLOT_TAG, grid_stack, logical_id, passing_tags, storage_stack, tags
@@ -81,7 +87,7 @@ class AwsUp:
     fields: tuple[FieldChange, ...]
     resources: tuple[ResourceChange, ...]
     machines: tuple[MachineStatus, ...]
-    costs: tuple[CostLine, ...]
+    costs: tuple[Cost, ...]
     kept: tuple[str, ...]
     """What was replaced and is kept, and billed."""
     user: str | None
@@ -329,13 +335,9 @@ def gone_machines(cloud: Cloud, layout: AwsLayout, resources: Mapping[str, str])
     there: set[str] = set()
     for start in range(0, len(made), _MOST_VALUES):
         asked = [{"Name": "instance-id", "Values": list(made)[start : start + _MOST_VALUES]}]
-        for reservation in cloud.listed("ec2", "describe_instances", "Reservations", Filters=asked):
-            there |= {each["InstanceId"] for each in reservation["Instances"] if _is_there(each)}
+        found = described_instances(cloud, asked)
+        there |= {each["InstanceId"] for each in found if each["State"]["Name"] not in GONE}
     return frozenset(name for instance, name in made.items() if instance not in there)
-
-
-def _is_there(instance: Mapping[str, Mapping[str, str]]) -> bool:
-    return instance["State"]["Name"] not in GONE
 
 
 _NAMED = ("filesystems", "machines", "nodes")
@@ -371,7 +373,7 @@ def up(
     settle_root_squash(cloud, spec, stored)
     grid = work.bring_grid(grid, stored[SITE_BUCKET])
     settle_passing_tags(cloud, spec)
-    bundles = {part: each.key for part, each in desired.bundles.items()}
+    bundles = {part: each.key for part, each in desired.machines.bundles.items()}
     ready = MachinesReady(cloud, caller, spec, desired.layout, bundles, stored[SITE_BUCKET])
     ready.wait()
     MachinesReplaced(cloud, caller, spec, desired.layout).wait()
@@ -536,7 +538,7 @@ class _Up:
         such before they are told of it: slurm.conf keeps what it says of them.
         """
         desired, name = self.wanted, grid_stack(self.spec)
-        for made in desired.bundles.values():
+        for made in desired.machines.bundles.values():
             put_once(self.cloud, bucket, made.key, made.content)
         for key, text in desired.nested.items():
             put_once(self.cloud, bucket, key, text.encode())
@@ -553,7 +555,7 @@ class _Up:
 
     def _point(self, bucket: str) -> None:
         """Name the bundles that machines set themselves up from now on."""
-        for part, made in self.wanted.bundles.items():
+        for part, made in self.wanted.machines.bundles.items():
             if put_changed(self.cloud, bucket, pointer(part), f"{made.key}\n".encode()):
                 self.stacks.caller.say(f"bucket {bucket}: {part} set themselves up with {made.key}")
                 self.brought.append(part)
@@ -658,14 +660,8 @@ class _Up:
 def _check_names(spec: GridSpec, replace: frozenset[str], known: Iterable[str]) -> None:
     """Names that --replace gives are file systems, or machines, of the spec or of the grid as it is."""
     names = frozenset(known)
-    problems = []
-    for name in sorted(replace - names):
-        near = nearest(name, names)
-        hint = f"did you mean {near}?" if near else f"write one of {_names(names)}"
-        what = f"grid {spec.name} has no file system and no machines {name}"
-        problems.append(Problem(what=what, where="--replace", remedy=hint))
-    if problems:
-        raise GridwrightError(*problems)
+    what = f"grid {spec.name} has no file system and no machines {{}}"
+    changes.refuse_unknown(replace, names, "--replace", what, f"write one of {_names(names)}")
 
 
 def _names(names: frozenset[str]) -> str:

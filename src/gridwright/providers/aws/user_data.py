@@ -9,16 +9,15 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from importlib import resources
-from typing import Any, Literal, cast
+from typing import Any
 
 from troposphere import AWSHelperFn, Base64, ImportValue, Sub
 
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.names import Export, claims_table, fsx_export, storage_stack
 from gridwright.providers.aws.session import Cloud
-from gridwright.providers.boot.bundle import Part, here, multipart, pointer
+from gridwright.providers.boot.bundle import Part, boot_file, here, multipart, pointer
+from gridwright.providers.boot.reports import BootReport
 from gridwright.providers.lustre_servers import root_squash_rows
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.network import SharedKey
@@ -26,33 +25,18 @@ from gridwright.spec.model import GridSpec
 
 # What machines tell of how they set themselves up: rows of the table of claims, one for each instance.
 
-RESTARTING = "restarting"
-"""How the reason begins that a machine gives while it restarts (boot/set_up.py)."""
 BOOT = "boot#"
 """What the keys of these rows begin with; the ARN of the instance follows."""
 NAMESPACE, FAILURES, GRID = "Gridwright", "SetUpFailures", "Grid"
 """The metric of boots that failed for good, and its dimension: boot/set_up.py counts them."""
-State = Literal["running", "done", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class BootReport:
-    """How an instance got on with a bundle; boot/set_up.py writes it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsBootReport(BootReport):
+    """What an instance told."""
 
     key: str
     """Of the row."""
-    instance: str
-    name: str
-    """Of the machine; empty before the instance has claimed one."""
-    state: State
-    bundle: str
-    tries: int
-    reason: str
-    """Why it failed, or what it is at: restarting for a kernel."""
-    log: str
-    """The last lines of the log of a try that failed."""
-    at: str
-    """When it was told, as 2026-11-23T09:15:00Z; empty where that is not known."""
 
     def is_of_this_start(self, instance: Mapping[str, Any]) -> bool:
         """Whether it was told since EC2 started the instance: each start sets a machine up again.
@@ -62,34 +46,23 @@ class BootReport:
         started = instance.get("LaunchTime")
         return not self.at or started is None or datetime.fromisoformat(self.at) >= started
 
-    @property
-    def text(self) -> str:
-        """In a few words."""
-        if self.state == "done":
-            return "done"
-        if self.state == "running" and self.reason:
-            return self.reason
-        if self.state == "running":
-            return "running" if self.tries == 1 else f"running, try {self.tries}"
-        return f"failed, try {self.tries}"
 
-
-def boot_reports(rows: Iterable[Mapping[str, Any]]) -> dict[str, BootReport]:
+def boot_reports(rows: Iterable[Mapping[str, Any]]) -> dict[str, AwsBootReport]:
     """The reports among the rows of the table of claims, by instance."""
     found = [_report(row) for row in rows if row["slot"]["S"].startswith(BOOT)]
     return {each.instance: each for each in found}
 
 
-def _report(row: Mapping[str, Any]) -> BootReport:
+def _report(row: Mapping[str, Any]) -> AwsBootReport:
     texts = {
         name: str(row.get(name, {}).get("S", ""))
         for name in ("slot", "instance", "name", "state", "bundle", "reason", "log", "at")
     }
-    return BootReport(
+    return AwsBootReport(
         key=texts["slot"],
         instance=texts["instance"] or texts["slot"].rpartition("/")[2],
         name=texts["name"],
-        state=cast("State", texts["state"]),
+        state=texts["state"],
         bundle=texts["bundle"],
         tries=int(row.get("tries", {}).get("N", 1)),
         reason=texts["reason"],
@@ -99,7 +72,7 @@ def _report(row: Mapping[str, Any]) -> BootReport:
 
 
 def forget_gone(
-    cloud: Cloud, spec: GridSpec, reports: Mapping[str, BootReport], there: Collection[str]
+    cloud: Cloud, spec: GridSpec, reports: Mapping[str, AwsBootReport], there: Collection[str]
 ) -> None:
     """Remove the reports of instances that are gone."""
     for instance, report in reports.items():
@@ -149,16 +122,16 @@ def user_data(
             dns, mount = fsx_export(name, "Dns"), fsx_export(name, "Mount")
             settings["sources"][name] = f"${{{dns}}}@tcp:/${{{mount}}}"
             values |= {dns: import_value(spec, dns), mount: import_value(spec, mount)}
-    parts = [boot_file("preamble.sh")]
+    parts = [boot_file("aws", "preamble.sh")]
     if aws.proxy is not None:
         parts.append(_proxy(aws.proxy, ",".join(map(str, layout.networks)), spec.region or ""))
     parts += [
         here("etc/gridwright/boot.json", json.dumps(settings, indent=1)),
         *(
-            here(f"var/lib/gridwright/{name}", _literal(boot_file(name)))
+            here(f"var/lib/gridwright/{name}", _literal(boot_file("aws", name)))
             for name in ("fetch.py", "begin.sh", "boto3.lock")
         ),
-        boot_file("start.sh"),
+        boot_file("aws", "start.sh"),
     ]
     literal = [_literal(parts[0]), *parts[1:-1], _literal(parts[-1])]
     return UserData(multipart("\n".join(literal)), values)
@@ -201,15 +174,6 @@ def _key_of(spec: GridSpec, role: Role) -> dict[str, str] | None:
 def import_value(spec: GridSpec, name: str) -> ImportValue:
     """What the storage stack tells under this name."""
     return ImportValue(f"{storage_stack(spec)}-{name}")
-
-
-@cache
-def boot_file(name: str) -> str:
-    """A file of what machines begin with: AWS's own, or the one that all clouds have."""
-    own = resources.files("gridwright.providers.aws.boot").joinpath(name)
-    if own.is_file():
-        return own.read_text("ascii")
-    return resources.files("gridwright.providers.boot").joinpath(name).read_text("ascii")
 
 
 def _literal(text: str) -> str:

@@ -8,11 +8,16 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache, cached_property
+from importlib import resources
+from typing import Any, Literal
 
+from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.setup.distributions import distributions
+from gridwright.setup.playbook import Hosts
+from gridwright.spec.site_setup import MACHINES
 
 # What machines have to know of distributions at their start, before they can read YAML.
 
@@ -147,3 +152,46 @@ def bundle(files: Mapping[str, str | bytes]) -> Bundle:
             archive.addfile(entry, io.BytesIO(content))
     content = gzip.compress(raw.getvalue(), mtime=0)
     return Bundle(f"{PREFIX}{hashlib.sha256(content).hexdigest()}.tar.gz", content)
+
+
+# What is in bundles: the programs of a machine's start, and all that the playbook needs.
+
+NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
+"""Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
+
+
+@cache
+def boot_file(cloud: str, name: str) -> str:
+    """A file of what machines begin with: that of a cloud, by its package, or the one that all have."""
+    own = resources.files(f"gridwright.providers.{cloud}.boot").joinpath(name)
+    if own.is_file():
+        return own.read_text("ascii")
+    return resources.files("gridwright.providers.boot").joinpath(name).read_text("ascii")
+
+
+def boot_files(
+    cloud: str, programs: Iterable[str], variables: Mapping[str, Any], *, on_oci: bool = False
+) -> dict[str, str]:
+    """Programs that machines run from their bundle, and what these tell the playbook, by path."""
+    return {
+        **{f"boot/{name}": boot_file(cloud, name) for name in programs},
+        "boot/variables.json": json.dumps(variables, indent=2) + "\n",
+        "boot/distributions.json": known_distributions(on_oci=on_oci),
+    }
+
+
+@dataclass(frozen=True)
+class MachineFiles:
+    """What machines of a cloud set themselves up from. Files are by their path."""
+
+    files: Mapping[str, str | bytes]
+    """All that `render` shows: the playbook for all machines, with what sets up their scheduler."""
+    parts: Mapping[Part, Mapping[str, str | bytes]]
+    """What machines of each part set themselves up from."""
+    scheduler: SchedulerSetup
+    hosts: Hosts
+
+    @cached_property
+    def bundles(self) -> Mapping[Part, Bundle]:
+        """An archive of each part, packed when it is first asked for: that takes longest."""
+        return {part: bundle(content) for part, content in self.parts.items()}

@@ -1,12 +1,8 @@
-"""Makes the lab's anchor, bridge and nodes, each written down before it does anything.
+"""Boots a lab: bridge, anchor, and nodes with their roots, each written down before it does anything.
 
-Starts the processes that a lab consists of: its anchor, and the first process of each node.
-
-The anchor is the first process in a PID namespace that those of all nodes lie in: its end is the end
-of everything in the lab. It holds the network namespace with the bridge, too. All are `catatonit -P`
-from the image, a static program that does nothing but wait for ended children.
-
-The root file system of a node: the image below, what the node changes above, and what it shares.
+The anchor is the first process in a PID namespace that those of all nodes lie in: its end is the end of
+everything in the lab. It holds the network namespace with the bridge, too. All first processes are
+`catatonit -P` from the image, a static program that does nothing but wait for ended children.
 """
 
 from __future__ import annotations

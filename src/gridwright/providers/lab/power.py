@@ -99,11 +99,6 @@ def _on_controller(lab: str, argv: Sequence[str], limit_s: float) -> Ended:
     return Ended(tuple(argv), answer.status, output, time.monotonic() - begun)
 
 
-def _request_log(lab: str) -> Path:
-    record = record_of(lab)
-    return node_of(record, record.layout.controller.name).root / str(REQUEST_LOG).lstrip("/")
-
-
 def main(lab: str) -> int:
     """Keep the nodes until the lab is down or a signal comes."""
     stop = threading.Event()
@@ -116,7 +111,9 @@ def main(lab: str) -> int:
 
     def request_log() -> Path:
         try:
-            return _request_log(lab)
+            record = record_of(lab)
+            controller = node_of(record, record.layout.controller.name)
+            return controller.root / str(REQUEST_LOG).lstrip("/")
         except GridwrightError as error:
             raise OSError(str(error)) from error
 
@@ -138,16 +135,11 @@ def main(lab: str) -> int:
 Say = Callable[[str], None]
 
 
-def lab_is_not_up(lab: str) -> GridwrightError:
-    """The error for a lab that is not up."""
-    return environment_error(f"lab {lab} is not up", remedy="run gridwright up FILE with its grid spec")
-
-
 def record_of(lab: str) -> LabRecord:
     """The record of a lab that is up. Raises GridwrightError."""
     record = read(lab)
     if record is None or not record.is_up:
-        raise lab_is_not_up(lab)
+        raise environment_error(f"lab {lab} is not up", remedy="run gridwright up FILE with its grid spec")
     return record
 
 

@@ -102,7 +102,7 @@ class RunningLab:
 
 
 LabService = Service[RunningLab]
-"""A service that may ask all that is known of the lab; see `services.services_for` for those of a spec."""
+"""A service that may ask all that is known of the lab; see `services_of` for those of a spec."""
 
 
 # Users of a lab: the accounts of its spec on every node, and SSSD where it names a directory of users.
@@ -272,7 +272,7 @@ def _cluster_shell() -> str:
     return f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m ClusterShell.CLI.Clush "$@"\n'
 
 
-def services_for(spec: GridSpec, layout: LabLayout) -> list[LabService]:
+def services_of(spec: GridSpec, layout: LabLayout) -> list[LabService]:
     """The services of a spec in the order that they start in: each needs only those before it."""
     controller = layout.controller.name
     workers = [node.name for node in layout.of_role(LabRole.COMPUTE)]
@@ -321,11 +321,6 @@ def running_lab(record: LabRecord, spec: GridSpec) -> RunningLab:
     return RunningLab(
         spec, record.layout, Places(record.lab), nodes_of(record), support, state_directory(spec)
     )
-
-
-def services_of(spec: GridSpec, layout: LabLayout) -> list[LabService]:
-    """The services of a spec, in the order that they start in."""
-    return services_for(spec, layout)
 
 
 def serve(

@@ -1,31 +1,24 @@
 """Everything that `render` writes for a grid on OCI: two Terraform roots, and the playbook of machines.
 
 Plain `terraform` or `tofu` deploys the roots; nothing of Gridwright is needed for that.
-
-What machines on OCI set themselves up from, the content of the bundles: playbook, scheduler, volumes.
-
-What nodes mount of file systems that the grid makes: Lustre on its own servers, and what OCI runs.
-
-Machines and shared volumes of a grid on OCI, as the kinds of file systems that join them know them.
-
-The program that sets up second network cards: package `cards` as one file.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
-from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
+from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.model.layouts import library_layouts
 from gridwright.node_programs.one_file import NodeProgram
-from gridwright.providers.boot.bundle import Bundle, Part, bundle, known_distributions
-from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres, root_squash_rows
+from gridwright.providers.boot.bundle import NODES, SERVERS, MachineFiles, Part, boot_files
+from gridwright.providers.cloud_machines import cost_document, problems_of
+from gridwright.providers.lustre_servers import SERVER_ROLE, mount_sources, root_squash_rows
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci.layout import (
     GRID,
@@ -41,7 +34,7 @@ from gridwright.providers.oci.terraform.boot import bundle_file
 from gridwright.providers.oci.terraform.machines import grid_root
 from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.terraform.storage import storage_root
-from gridwright.providers.oci.user_data import boot_file, user_data_files
+from gridwright.providers.oci.user_data import user_data_files
 from gridwright.providers.rendering import markdown
 from gridwright.providers.shared_disks import (
     ClusterParts,
@@ -51,14 +44,11 @@ from gridwright.providers.shared_disks import (
 )
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.machines import USABLE_PART
-from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.playbook import Hosts, Provided, playbook_files, tree
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.site_setup import MACHINES
 from gridwright.spec.storage import INSTANCE_STORE
-from gridwright.units import HOURS_PER_MONTH
 
 _BOOT = "gridwright.providers.oci.boot"
 CARDS = NodeProgram("gridwright.providers.oci.cards", "the look for network cards", (_BOOT,))
@@ -109,17 +99,6 @@ def _machine(spec: GridSpec, machine: OciMachine, catalog: Catalog) -> ClusterMa
     )
 
 
-def mount_sources(spec: GridSpec, layout: OciLayout) -> dict[str, str]:
-    """What nodes mount of file systems that the spec gives no source of, by file system.
-
-    OCI gives services their addresses when it makes them, so that each machine is told at its start.
-    """
-    built = {name: layout.lustre_source(name) for name in built_lustres(spec)}
-    return built | {name: f"{{{{ gridwright_sources['{name}'] }}}}" for name in services(spec)}
-
-
-NODES, SERVERS = ("compute", "head", MACHINES), ("storage",)
-"""Groups of the machines of each part: a role of the site is in the bundle of those that run it."""
 _PACKAGE = "gridwright.providers.oci"
 _PROGRAMS = ("set_up.py", "system_packages.py", "cloud.py", "object_store.py", "instance_principal.py")
 _VOLUMES = PlaybookRole(
@@ -146,47 +125,21 @@ _FIREWALL = PlaybookRole(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OciMachineFiles:
-    """Files by their path."""
-
-    files: Mapping[str, str | bytes]
-    """All that `render` shows: the playbook for all machines, with what sets up their scheduler."""
-    parts: Mapping[Part, Mapping[str, str | bytes]]
-    """What machines of each part set themselves up from."""
-    scheduler: SchedulerSetup
-    hosts: Hosts
-
-    @property
-    def bundles(self) -> dict[Part, Bundle]:
-        """An archive of each part."""
-        return {part: bundle(content) for part, content in self.parts.items()}
-
-
-def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) -> OciMachineFiles:
+def oci_machine_files(spec: GridSpec, layout: OciLayout, release: str | None) -> MachineFiles:
     """Make them; the same arguments give the same bytes. Raises GridwrightError (INPUT)."""
     scheduler = scheduler_kind(spec.scheduler).setup(spec, lambda: machines_of_types(spec), release)
     hosts = oci_hosts(spec, layout)
-    known = _provided(spec, layout)
+    known, boot = _provided(spec, layout), boot_files("oci", _PROGRAMS, {}, on_oci=True)
     playbook = playbook_files(spec, hosts, scheduler, known)
     # What only servers run is not in the bundle of nodes.
     less: dict[str, object] = dict.fromkeys(("gridwright_volumes", "gridwright_second_cards", *_OF_SERVERS))
     without = replace(known, roles=(_FIREWALL,), files={}, variables={**known.variables, **less})
     apart = playbook_files(spec, hosts, scheduler, without, NODES)
-    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**apart, **scheduler.files, **_boot()}}
+    parts: dict[Part, Mapping[str, str | bytes]] = {"nodes": {**apart, **scheduler.files, **boot}}
     if any(each.role.is_server for each in layout.machines):
         # Servers have no part in the scheduler, and a new queue must not touch them.
-        parts["servers"] = {**playbook_files(spec, hosts, None, known, SERVERS), **_boot()}
-    return OciMachineFiles({**playbook, **scheduler.files}, parts, scheduler, hosts)
-
-
-def _boot() -> dict[str, str]:
-    """The program that machines run from their bundle, and what it tells the playbook."""
-    return {
-        **{f"boot/{name}": boot_file(name) for name in _PROGRAMS},
-        "boot/variables.json": json.dumps({}) + "\n",
-        "boot/distributions.json": known_distributions(on_oci=True),
-    }
+        parts["servers"] = {**playbook_files(spec, hosts, None, known, SERVERS), **boot}
+    return MachineFiles({**playbook, **scheduler.files}, parts, scheduler, hosts)
 
 
 def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
@@ -204,7 +157,7 @@ def _provided(spec: GridSpec, layout: OciLayout) -> Provided:
         files |= tree(resources.files(_PACKAGE).joinpath("roles", _TARGETS), f"roles/{_TARGETS}/")
         files |= TARGETS.role_files(_TARGETS)
     return Provided(
-        sources=mount_sources(spec, layout),
+        sources=mount_sources(spec, layout.lustre_source, services(spec)),
         addresses=layout.addresses,
         layouts=library_layouts(spec),
         roles=[
@@ -332,17 +285,10 @@ def oci_files(
 
 def checked_layout(spec: GridSpec) -> OciLayout:
     """The layout. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
-    problems: list[Problem] = list(_not_made_yet(spec))
-    layout = None
-    for look in (oci_layout, check_against_catalogue):
-        try:
-            found = look(spec)
-            layout = layout or (found if isinstance(found, OciLayout) else None)
-        except GridwrightError as error:
-            problems += [each for each in error.problems if each not in problems]
-    if problems or layout is None:
+    problems = [*_not_made_yet(spec), *problems_of(spec, oci_layout, check_against_catalogue)]
+    if problems:
         raise GridwrightError(*problems)
-    return layout
+    return oci_layout(spec)
 
 
 def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
@@ -355,16 +301,3 @@ def _not_made_yet(spec: GridSpec) -> Iterator[Problem]:
                 f"write type: {INSTANCE_STORE} with a shape that has NVMe disks, such as "
                 "VM.DenseIO.E5.Flex(8), or put its libraries on a shared file system",
             )
-
-
-def cost_document(spec: GridSpec, model: GridModel) -> dict[str, object]:
-    """The bill by line, as `predict` and `plan` have it; None where a price is not known."""
-    hourly = model.usd_per_hour
-    return {
-        "schema": 1,
-        "region": spec.region,
-        "currency": "USD",
-        "lines": [{"what": each.what, "usd_per_hour": each.usd_per_hour} for each in model.costs],
-        "usd_per_hour": hourly,
-        "usd_per_month": None if hourly is None else hourly * HOURS_PER_MONTH,
-    }

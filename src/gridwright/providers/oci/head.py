@@ -12,15 +12,12 @@ import hashlib
 import json
 import re
 import shlex
-import socket
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import psutil
-
 from gridwright.errors import GridwrightError, environment_error
+from gridwright.providers.cloud_head import host_keys, is_one_of, not_up
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.resource_manager import outputs
 from gridwright.providers.oci.layout import GRID, LOGIN, OciLayout, OciRole, oci_layout, stack_name
@@ -171,7 +168,8 @@ def oci_head(spec: GridSpec) -> HeadNode:
     is written, ENVIRONMENT where it is not up, OCI does not tell, or the service leads to no machine.
     """
     layout = oci_layout(spec)
-    if is_here(layout):
+    cards = ((each.name, one) for each in layout.machines for one in (each.address, each.second_address))
+    if is_one_of(cards):
         return LocalHeadNode()
     where = str(spec.file) if spec.file else None
     controllers = layout.of_role(OciRole.HEAD)
@@ -188,12 +186,9 @@ def oci_head(spec: GridSpec) -> HeadNode:
     known = {} if stack is None else outputs(deployer.state(stack))
     way_in = known.get("bastion" if has_service else "login")
     if not way_in:
-        raise environment_error(
-            f"grid {spec.name} is not up",
-            where=where,
-            remedy=f"run gridwright up {spec.file or 'FILE'}; see how it stands with gridwright status",
-        )
-    user, keys = login_user(layout), _keys(spec, known)
+        raise not_up(spec)
+    user = login_user(layout)
+    keys = host_keys(spec, json.dumps(known.get("instances", {}), sort_keys=True))
     if not controllers:
         return SshHead(LOGIN, way_in, user=user, keys=keys)
     head = controllers[0]
@@ -208,22 +203,3 @@ def login_user(layout: OciLayout) -> str:
     """Whom the key of the spec lets in: by the spec, else by the distribution."""
     found = distribution(layout.oci.distribution)
     return layout.oci.user or found.oci_user or found.user
-
-
-def _keys(spec: GridSpec, known: Mapping[str, Any]) -> str:
-    """Names the file of host keys: another one for each grid, and for each time that its machines changed."""
-    made = json.dumps(known.get("instances", {}), sort_keys=True).encode()
-    return f"{spec.name}-{hashlib.sha256(made).hexdigest()[:12]}"
-
-
-def is_here(layout: OciLayout) -> bool:
-    """Whether this machine has the name and an address of one of the grid's machines."""
-    name = socket.gethostname().partition(".")[0]
-    addresses = {
-        str(address)
-        for each in layout.machines
-        if each.name == name
-        for address in (each.address, each.second_address)
-    }
-    own = {each.address for interface in psutil.net_if_addrs().values() for each in interface}
-    return not addresses.isdisjoint(own)

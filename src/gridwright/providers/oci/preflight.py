@@ -1,26 +1,10 @@
-"""All looks together, each for itself: what these credentials may not look at is said.
-
-Whether the capacity reservation of the spec has room for the nodes that use it.
-
-Whether region, compartment and availability domain are there.
-
-The vault's key that volumes, file systems and the bucket are encrypted with: there, enabled, and fit.
-
-What both roots make beside machines and volumes: limits of it, and whether it may be looked at at all.
+"""What `up` of a grid on OCI would fail of, each look for itself: what may not be looked at is said.
 
 OCI tells nobody what they may do. Verbs of a policy include each other, though (inspect, read, use, manage):
 who may not even list resources of a kind may make none, unless a policy lets them make what it hides.
 
-Limits of the tenancy and quotas of the compartment against what is still to be made.
-
 Which limits a shape counts against, OCI says itself (Shape.quotaNames). Those of volumes are of the service
 block-storage (OCI, Block Volume limits: total-storage-gb, volume-count).
-
-Whether shapes are sold in the availability domain in these sizes, have images, and are free just now.
-
-What is still to be made of a grid: machines by shape, and volumes.
-
-Subnets of a VCN of the site's: whether they are there, in it, and of the ranges that the spec says.
 """
 
 from __future__ import annotations
@@ -48,13 +32,11 @@ from gridwright.providers.oci.layout import (
     oci_section,
 )
 from gridwright.providers.oci.leftovers import namespace, unknown_grid
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import COMPUTE, NETWORK, OciCallError, OciCloud
 from gridwright.providers.oci.terraform.machines import named_image
 from gridwright.providers.oci.terraform.storage import storage_root
 from gridwright.providers.provider import Caller, Preflight, QuotaUse
 from gridwright.spec.model import GridSpec
-
-_SITE_CORE, _NETWORK = "core", "VirtualNetworkClient"
 
 
 def site_network_findings(cloud: OciCloud, layout: OciLayout, domain: str) -> Iterator[Finding]:
@@ -62,13 +44,13 @@ def site_network_findings(cloud: OciCloud, layout: OciLayout, domain: str) -> It
     vcn = layout.oci.vcn
     if vcn is None:
         return
-    if cloud.call_or_none(_SITE_CORE, _NETWORK, "get_vcn", vcn.id) is None:
+    if cloud.call_or_none(*NETWORK, "get_vcn", vcn.id) is None:
         yield _missing("VCN", vcn.id, "oci.vcn.id")
         return
     for name, network in layout.subnets.items():
         ocid = getattr(vcn.subnets, name)
         field = f"oci.vcn.subnets.{name}"
-        found = cloud.call_or_none(_SITE_CORE, _NETWORK, "get_subnet", ocid) if ocid else None
+        found = cloud.call_or_none(*NETWORK, "get_subnet", ocid) if ocid else None
         if found is None:
             yield _missing("subnet", str(ocid), field)
             continue
@@ -171,7 +153,6 @@ def _need(layout: OciLayout, machine: OciMachine) -> ShapeNeed:
     )
 
 
-CORE, CLIENT = "core", "ComputeClient"
 _ELSEWHERE = (
     "choose another shape in the spec, or another availability domain; gridwright catalog list --provider oci"
 )
@@ -179,7 +160,7 @@ _ELSEWHERE = (
 
 def sold_shapes(cloud: OciCloud, compartment: str, domain: str) -> dict[str, Any]:
     """Shapes of the availability domain by name, as OCI describes them. Raises OciCallError."""
-    found = cloud.listed(CORE, CLIENT, "list_shapes", compartment, availability_domain=domain)
+    found = cloud.listed(*COMPUTE, "list_shapes", compartment, availability_domain=domain)
     return {each.shape: each for each in found}
 
 
@@ -224,7 +205,7 @@ def image_findings(cloud: OciCloud, layout: OciLayout, needed: StillNeeded) -> I
     system, version = PLATFORM_IMAGES[oci.distribution]
     for shape in shapes:
         found = cloud.listed(
-            CORE, CLIENT, "list_images", oci.compartment, operating_system=system,
+            *COMPUTE, "list_images", oci.compartment, operating_system=system,
             operating_system_version=version, shape=shape, lifecycle_state="AVAILABLE",
         )  # fmt: skip
         if not found:
@@ -237,7 +218,7 @@ def image_findings(cloud: OciCloud, layout: OciLayout, needed: StillNeeded) -> I
 
 
 def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Finding]:
-    found = cloud.call_or_none(CORE, CLIENT, "get_image", image)
+    found = cloud.call_or_none(*COMPUTE, "get_image", image)
     if found is None:
         yield Finding(
             "error",
@@ -253,7 +234,7 @@ def _own_image(cloud: OciCloud, image: str, needed: StillNeeded) -> Iterator[Fin
             f"image {found.display_name} is {found.lifecycle_state.lower()}",
             "wait until it is available, or name another one in section oci",
         )
-    fit = {each.shape for each in cloud.listed(CORE, CLIENT, "list_image_shape_compatibility_entries", image)}
+    fit = {each.shape for each in cloud.listed(*COMPUTE, "list_image_shape_compatibility_entries", image)}
     for shape in needed.shapes_of(image):
         # An image without entries says nothing of shapes.
         if fit and shape not in fit:
@@ -311,14 +292,11 @@ def _report(
         # OCI makes these reports of a tenancy, and not of a compartment.
         compartment_id=cloud.tenancy, availability_domain=domain, shape_availabilities=asked,
     )  # fmt: skip
-    report = cloud.call(CORE, CLIENT, "create_compute_capacity_report", details)
+    report = cloud.call(*COMPUTE, "create_compute_capacity_report", details)
     return {
         (each.instance_shape, getattr(each.instance_shape_config, "ocpus", None), each.fault_domain): each
         for each in report.shape_availabilities
     }
-
-
-COMPUTE, VOLUMES, NETWORK = "compute", "block-storage", "vcn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,10 +319,10 @@ def limit_needs(layout: OciLayout, needed: StillNeeded, sold: Mapping[str, Any])
         for name in dict.fromkeys(shape.quota_names or ()):
             unit, amount = _amount(name, each.ocpus or shape.ocpus, each.memory_gib or shape.memory_in_gbs)
             counted[name, unit] += number * amount
-    found = [LimitNeed(COMPUTE, name, unit, amount) for (name, unit), amount in sorted(counted.items())]
+    found = [LimitNeed("compute", name, unit, amount) for (name, unit), amount in sorted(counted.items())]
     if needed.volumes:
-        found.append(LimitNeed(VOLUMES, "total-storage-gb", "GB", needed.volume_gib))
-        found.append(LimitNeed(VOLUMES, "volume-count", "volumes", needed.volumes))
+        found.append(LimitNeed("block-storage", "total-storage-gb", "GB", needed.volume_gib))
+        found.append(LimitNeed("block-storage", "volume-count", "volumes", needed.volumes))
     return found
 
 
@@ -395,6 +373,7 @@ def too_small(figures: Iterable[QuotaUse], region: str) -> Iterator[Finding]:
 
 
 NOT_ALLOWED = (403, 404)
+"""Answers that leave a look undone: no right to it. OCI says 404 of what may not be seen."""
 _DOMAIN = re.compile(r"\[(\d+)\]\.name")
 """How a root names the availability domain of a resource."""
 
@@ -587,7 +566,6 @@ def availability_domain(cloud: OciCloud, layout: OciLayout) -> tuple[str | None,
     ]
 
 
-_CORE, _CLIENT = "core", "ComputeClient"
 _REMEDY = "change the reservation, or name another one in oci.capacity_reservation"
 
 
@@ -598,7 +576,7 @@ def reservation_findings(
     ocid, count = layout.oci.capacity_reservation, needed.reserved
     if ocid is None:
         return
-    found = cloud.call_or_none(_CORE, _CLIENT, "get_compute_capacity_reservation", ocid)
+    found = cloud.call_or_none(*COMPUTE, "get_compute_capacity_reservation", ocid)
     if found is None:
         yield Finding(
             "error",
@@ -621,8 +599,6 @@ def reservation_findings(
 
 
 Answer = TypeVar("Answer")
-NOT_TOLD = (403, 404)
-"""Answers that leave a look undone: no right to it. OCI says 404 of what may not be seen."""
 
 
 def preflight(spec: GridSpec, layout: OciLayout, cloud: OciCloud) -> Preflight:
@@ -661,7 +637,7 @@ class _Looks:
         try:
             return ask()
         except OciCallError as error:
-            if error.http_status not in NOT_TOLD:
+            if error.http_status not in NOT_ALLOWED:
                 raise
             self._not_looked_at(what, error)
             return otherwise
@@ -676,7 +652,7 @@ class _Looks:
             sold = sold_shapes(cloud, layout.oci.compartment, domain)
             self.findings += shape_findings(needed, sold, domain)
         except OciCallError as error:
-            if error.http_status not in NOT_TOLD:
+            if error.http_status not in NOT_ALLOWED:
                 raise
             self._not_looked_at("shapes", error)
         self.look("images", partial(image_findings, cloud, layout, needed))
@@ -717,7 +693,7 @@ class _Looks:
     def _needed(self) -> StillNeeded:
         """Without what is there already: it counts as used. Raises OciCallError."""
         compartment = self.layout.oci.compartment
-        machines = self.cloud.listed("core", "ComputeClient", "list_instances", compartment)
+        machines = self.cloud.listed(*COMPUTE, "list_instances", compartment)
         volumes = self.cloud.listed("core", "BlockstorageClient", "list_volumes", compartment_id=compartment)
         return still_needed(self.layout, self._names(machines), self._names(volumes))
 

@@ -1,17 +1,4 @@
-"""Provider oci: what plans, predictions and the configuration of schedulers ask of it.
-
-Shapes that a spec names for a grid on OCI, and what is wrong with those that only section oci has.
-
-`status`: stacks, machines and their set-up, volumes at all their servers, and drift if asked.
-
-How a grid on OCI stands; nothing here calls OCI.
-
-Rules between fields of a grid on OCI: its region, subnets, and what both a VCN and a network would say.
-
-Works on plain data: whatever has the wrong type is passed over here.
-
-What will hurt, or leave paid rate unused, in a valid spec of a grid on OCI.
-"""
+"""Oracle Cloud as a provider: its findings and rules, `status`, and what `up`, `down` and others do there."""
 
 from __future__ import annotations
 
@@ -20,30 +7,50 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
-from gridwright.errors import Finding, GridwrightError
+from gridwright.errors import Finding, GridwrightError, environment_error, input_error
 from gridwright.filesystems.capabilities import CloudFindings
 from gridwright.filesystems.site import Site
-from gridwright.model.pricing_provider import PricingProvider
+from gridwright.providers.address_ranges import first_free, written_range
 from gridwright.providers.boot.bundle import pointer
+from gridwright.providers.cloud_machines import CloudPricing, NamedType, named_types
 from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.machines import CONTROLLER, nodes_without_jobs, scheduler_not_packaged
+from gridwright.providers.machines import (
+    CONTROLLER,
+    machines_of_types,
+    nodes_without_jobs,
+    scheduler_not_packaged,
+)
+from gridwright.providers.oci.costs import costs_of
 from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.resource_manager import POLL_S, Deployer, outputs
+from gridwright.providers.oci.deploy.resource_manager import (
+    POLL_S,
+    Deployer,
+    outputs,
+    root_files,
+    unprotected,
+)
+from gridwright.providers.oci.files import ROOT_FILE, oci_files
+from gridwright.providers.oci.head import oci_head
 from gridwright.providers.oci.layout import (
     DEFAULT_VOLUME,
     DEVICE_LETTERS,
     GRID,
+    GRID_TAG,
+    PART_TAG,
     STORAGE,
     OciLayout,
     has_platform_image,
     is_there,
     oci_layout,
+    report_lustre_rules,
     stack_name,
     tiered_lustres,
 )
+from gridwright.providers.oci.leftovers import STACK_TYPE, OciLeftover, empty, tagged
+from gridwright.providers.oci.preflight import check
 from gridwright.providers.oci.section import (
     LARGEST_NETWORK,
     NETWORK,
@@ -53,13 +60,16 @@ from gridwright.providers.oci.section import (
     Oci,
     default_subnets,
 )
-from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.terraform.boot import PARTS, BootReports, object_text
-from gridwright.providers.oci.up import section_of
+from gridwright.providers.oci.session import COMPUTE, OciCloud
+from gridwright.providers.oci.stopping import shut_down
+from gridwright.providers.oci.terraform.boot import PARTS, BootReports, bucket_name, object_text
+from gridwright.providers.oci.up import OciUp, section_of, up
 from gridwright.providers.oci.user_data import part_of
 from gridwright.providers.provider import Caller, Provider, Removal
+from gridwright.providers.rendering import Notes, Rendering
 from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.setup.distributions import distribution
+from gridwright.setup.playbook import Hosts
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.model import GridSpec
@@ -72,14 +82,11 @@ from gridwright.yamltext.together import KEY, Refused
 if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost
     from gridwright.providers.machines import HostMachine
-    from gridwright.providers.oci.up import OciUp
     from gridwright.providers.provider import LinkedRepository, Preflight
-    from gridwright.providers.rendering import Notes, Rendering
     from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.machines import GridMachines
     from gridwright.schedulers.set_up import SchedulerSetup
-    from gridwright.setup.playbook import Hosts
     from gridwright.spec.linked import LinkedDirectory
 
 
@@ -260,20 +267,23 @@ def oci_problems(data: Mapping[str, Any]) -> _Problems:
 
 def _subnets(oci: Mapping[str, Any]) -> _Problems:
     """Subnets are parts of the network, and apart from each other."""
-    network = _parsed(oci.get("network", NETWORK))
+    network = written_range(oci.get("network", NETWORK))
     given = oci.get("subnets")
     # The models tell of a network of another size, which has no three subnets.
     if network is None or not LARGEST_NETWORK <= network.prefixlen <= SMALLEST_NETWORK:
         return
     if not isinstance(given, Mapping):
         return
-    named = {name: found for name in (*SUBNETS, SERVICES) if (found := _parsed(given.get(name))) is not None}
+    named = {
+        name: found for name in (*SUBNETS, SERVICES) if (found := written_range(given.get(name))) is not None
+    }
     taken = {**default_subnets(network), **named}
     for name, subnet in named.items():
         others = {other: each for other, each in taken.items() if other != name}
         what = _problem(subnet, network, others)
         if what is not None:
-            near = _fitting(subnet, network, others.values())
+            size = min(max(subnet.prefixlen, network.prefixlen + 1), SMALLEST_SUBNET)
+            near = first_free(network, others.values(), size)
             remedy = f"write {near}" if near else "write a larger oci.network, or smaller subnets"
             taken[name] = near or subnet
             yield ("oci", "subnets", name), FieldError(what, remedy)
@@ -288,20 +298,6 @@ def _problem(subnet: _Network, network: _Network, others: Mapping[str, _Network]
         if subnet.overlaps(other):
             return f"{subnet} has addresses of subnet {name}, {other}"
     return None
-
-
-def _fitting(subnet: _Network, network: _Network, others: Any) -> _Network | None:  # noqa: ANN401 - a view
-    """The first part of the network of this size that is free."""
-    size = min(max(subnet.prefixlen, network.prefixlen + 1), SMALLEST_SUBNET)
-    free = (each for each in network.subnets(new_prefix=size) if not any(each.overlaps(o) for o in others))
-    return next(free, None)
-
-
-def _parsed(value: object) -> _Network | None:
-    try:
-        return ipaddress.IPv4Network(str(value)) if value is not None else None
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,9 +398,6 @@ class OciStatus:
                 yield "  gridwright up shows what it would mend, and mends it"
 
 
-_CORE, _COMPUTE = "core", "ComputeClient"
-
-
 def status(
     spec: GridSpec, caller: Caller | None = None, *, drift: bool = False, poll_s: float = POLL_S
 ) -> OciStatus:
@@ -419,7 +412,7 @@ def status(
     known = {} if stacks[STORAGE] is None else outputs(deployer.state(stacks[STORAGE]))
     machines = {
         each.display_name: each
-        for each in cloud.listed(_CORE, _COMPUTE, "list_instances", oci.compartment)
+        for each in cloud.listed(*COMPUTE, "list_instances", oci.compartment)
         if is_there(each, spec.name)
     }
     return OciStatus(
@@ -458,7 +451,7 @@ def _volumes(
 ) -> Iterator[OciVolumeStatus]:
     names = {each.id: name for name, each in machines.items()}
     servers: dict[str, Counter[str]] = defaultdict(Counter)
-    for each in cloud.listed(_CORE, _COMPUTE, "list_volume_attachments", layout.oci.compartment):
+    for each in cloud.listed(*COMPUTE, "list_volume_attachments", layout.oci.compartment):
         if each.lifecycle_state == "ATTACHED" and each.instance_id in names:
             servers[each.volume_id][names[each.instance_id]] += 1
     for one in layout.volumes:
@@ -476,27 +469,134 @@ def _drift(deployer: Deployer, stacks: Mapping[str, Any]) -> tuple[OciDrift, ...
         )
 
 
-class NamedShape(NamedTuple):
-    """A shape that a spec names: where, for what, and its name."""
-
-    path: tuple[str, ...]
-    what: str
-    name: str
+# `down`: destroys the stack of the grid; storage stays unless its file systems are named.
 
 
-def named_shapes(spec: GridSpec) -> Iterator[NamedShape]:
-    """Shapes of nodes, servers and machines beside the nodes, and those of section oci."""
-    for name, group in spec.nodes.items():
-        if group.instance is not None:
-            yield NamedShape(("nodes", name, "instance"), f"nodes {name}", group.instance)
-    for name, filesystem in spec.filesystems.items():
-        for role, servers in filesystem.server_groups.items():
-            path = ("filesystems", name, role, "instance")
-            yield NamedShape(path, f"{role.upper()} servers of {name}", servers.instance)
-    for name, machines in spec.machines.items():
-        if machines.instance is not None:
-            yield NamedShape(("machines", name, "instance"), f"machines {name}", machines.instance)
-    yield from _of_section(spec)
+@dataclass(frozen=True, slots=True)
+class OciDown:
+    """What `down` did."""
+
+    grid: str
+    region: str
+    was_up: bool
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """See Result."""
+        return {**asdict(self), "removed": list(self.removed), "kept": list(self.kept), "left": []}
+
+    def text(self) -> str:
+        """See Result."""
+        if not self.kept:
+            state = "is down: nothing of it is left" if self.was_up else "was not up: nothing of it is"
+            return f"grid {self.grid} {state} in {self.region}"
+        first = f"grid {self.grid} is down; kept, and billed:"
+        last = "  gridwright down --delete-data NAME, for each file system, removes it with all data"
+        return "\n".join([first, *(f"  {each}" for each in self.kept), last])
+
+
+_LOOKS = 6
+"""Looks for leftovers: the search learns of what was removed with a delay."""
+
+
+@dataclass(frozen=True, slots=True)
+class OciInventory:
+    """The stacks of a grid that exist, and which of them are to go."""
+
+    spec: GridSpec
+    cloud: OciCloud
+    oci: Oci
+    grid: Any
+    storage: Any
+    with_data: bool
+    names: tuple[str, ...]
+    """File systems whose data are in the storage."""
+
+
+def look(spec: GridSpec, delete_data: frozenset[str]) -> OciInventory:
+    """What is there; nothing is changed. Raises GridwrightError."""
+    oci = section_of(spec, "down")
+    # What lies on the disks of nodes goes with them.
+    names = frozenset(name for name, each in spec.filesystems.items() if not each.is_node_local)
+    if delete_data and delete_data != names:
+        raise input_error(
+            f"on OCI the storage of a grid goes as a whole, and file systems are {', '.join(sorted(names))}",
+            where="--delete-data",
+            remedy="name each of them, or none: without it all storage stays",
+        )
+    cloud = OciCloud(str(spec.region))
+    deployer = deployer_of(spec, oci, cloud, Caller())
+    grid, storage = (deployer.find(stack_name(spec.name, part)) for part in (GRID, STORAGE))
+    return OciInventory(spec, cloud, oci, grid, storage, bool(delete_data), tuple(sorted(names)))
+
+
+def question(found: OciInventory) -> str | None:
+    """What goes and what stays; None where nothing goes."""
+    goes = [each for each in (found.grid, found.storage if found.with_data else None) if each is not None]
+    if not goes:
+        return None
+    lines = [f"gridwright down of grid {found.spec.name} removes:"]
+    lines += [f"  stack {each.display_name} with all that it has made" for each in goes]
+    if found.with_data:
+        lines.append(f"  ALL DATA of {', '.join(found.names)}, and the grid's bucket with its logs")
+    elif found.storage is not None:
+        lines += ["and keeps, billed:", f"  stack {found.storage.display_name}: network, volumes, bucket"]
+    return "\n".join(lines)
+
+
+def down(found: OciInventory, caller: Caller, *, poll_s: float = POLL_S) -> OciDown:
+    """Remove it. Raises GridwrightError with what is left where something is."""
+    deployer = deployer_of(found.spec, found.oci, found.cloud, caller, poll_s=poll_s)
+    with deployer.held():
+        removed = list(_removed(found, deployer, poll_s))
+    kept = _proved(found, caller, poll_s)
+    return OciDown(
+        found.spec.name, found.cloud.region, bool(removed), tuple(removed), tuple(each.text for each in kept)
+    )
+
+
+def _removed(found: OciInventory, deployer: Deployer, poll_s: float) -> Iterator[str]:
+    """Remove the stacks that are to go; their names."""
+    for part, stack in ((GRID, found.grid), (STORAGE, found.storage if found.with_data else None)):
+        if stack is None:
+            continue
+        deployer.caller.go_on()
+        if part == GRID and not found.with_data:
+            layout = oci_layout(found.spec)
+            shut_down(found.cloud, found.oci.compartment, layout, deployer.caller, poll_s)
+        deployer.caller.say(f"{stack.display_name}: removing all that it has made")
+        if part == STORAGE:
+            empty(found.cloud, found.oci.compartment, bucket_name(found.spec.name), deployer.caller)
+            _unprotect(found, deployer, stack)
+        deployer.destroy(stack)
+        yield str(stack.display_name)
+
+
+def _unprotect(found: OciInventory, deployer: Deployer, stack: Any) -> None:  # noqa: ANN401
+    """Let the storage be destroyed, which the user has asked for by naming its file systems."""
+    files, _, _ = oci_files(found.spec)
+    bare = unprotected(root_files(files, STORAGE), ROOT_FILE)
+    name = stack_name(found.spec.name, STORAGE)
+    deployer.put(stack, name, bare, {GRID_TAG: found.spec.name, PART_TAG: STORAGE}, {})
+
+
+def _proved(found: OciInventory, caller: Caller, poll_s: float) -> list[OciLeftover]:
+    """What is kept. Raises GridwrightError where more is left than is to be kept."""
+    left: list[OciLeftover] = []
+    for _ in range(_LOOKS):
+        there = tagged(found.cloud, found.spec.name)
+        keeps = found.storage is not None and not found.with_data
+        left = [each for each in there if not (keeps and each.part == STORAGE)]
+        if not left:
+            return [each for each in there if each.type.lower() != STACK_TYPE]
+        caller.pause(poll_s)
+    raise environment_error(
+        f"of grid {found.spec.name} is left, and may be billed: " + "; ".join(each.text for each in left),
+        where=f"OCI, {found.cloud.region}",
+        remedy="run the same command again, as the search may be minutes late; where the state lies "
+        "elsewhere, bring it here first (oci.state); or remove it in the console",
+    )
 
 
 def report_wrong_shapes(site: Site) -> None:
@@ -510,16 +610,16 @@ def report_wrong_shapes(site: Site) -> None:
     oci = site.spec.section(Oci)
     if oci is None:
         return
-    every = [*named_shapes(site.spec)]
+    every = [*named_types(site.spec), *_of_section(site.spec)]
     servers = [each for each in every if each.path[0] == "filesystems"] if oci.server_image else []
     if oci.image is not None:
         _report_two_kinds(site, "image", [each for each in every if each not in servers])
     _report_two_kinds(site, "server_image", servers)
 
 
-def _report_two_kinds(site: Site, field: str, shapes: Sequence[NamedShape]) -> None:
+def _report_two_kinds(site: Site, field: str, shapes: Sequence[NamedType]) -> None:
     """Note where machines that one image starts have two kinds of processor."""
-    first: dict[str, NamedShape] = {}
+    first: dict[str, NamedType] = {}
     for each in shapes:
         if (instance := _known(site, each)) is not None:
             first.setdefault(instance.architecture, each)
@@ -533,38 +633,30 @@ def _report_two_kinds(site: Site, field: str, shapes: Sequence[NamedShape]) -> N
         )
 
 
-def _of_section(spec: GridSpec) -> Iterator[NamedShape]:
+def _of_section(spec: GridSpec) -> Iterator[NamedType]:
     oci = spec.section(Oci)
     if oci is None:
         return
     if oci.bastion == "host":
-        yield NamedShape(("oci", "login"), "the bastion host", oci.login)
+        yield NamedType(("oci", "login"), "the bastion host", oci.login)
     if spec.scheduler.needs_head_node:
-        yield NamedShape(("oci", "head"), "the grid control server", oci.head)
+        yield NamedType(("oci", "head"), "the grid control server", oci.head)
 
 
-def _known(site: Site, each: NamedShape) -> InstanceType | None:
+def _known(site: Site, each: NamedType) -> InstanceType | None:
     try:
         return site.catalog.instance(each.name, site.spec.provider)
     except GridwrightError:
         return None
 
 
-class OciPricing(PricingProvider):
+class OciPricing(CloudPricing):
     """See PricingProvider."""
-
-    def costs_beside(self, spec: GridSpec, catalog: Catalog) -> tuple[Cost, ...]:
-        """Bastion host, grid control server, boot volumes."""
-        from gridwright.providers.oci.costs import costs_beside
-
-        return costs_beside(spec, catalog)
 
     def costs_of(
         self, spec: GridSpec, catalog: Catalog, machines: int, *, has_lustre: bool
     ) -> tuple[Cost, ...]:
         """See PricingProvider."""
-        from gridwright.providers.oci.costs import costs_of
-
         return costs_of(spec, catalog, machines)
 
     def report_not_offered(self, site: Site) -> None:
@@ -573,8 +665,6 @@ class OciPricing(PricingProvider):
 
     def report_too_many_volumes(self, site: Site) -> None:
         """See PricingProvider."""
-        from gridwright.providers.oci.layout import report_lustre_rules
-
         report_lustre_rules(site)
 
 
@@ -594,7 +684,6 @@ class LustreRepositories:
     ) -> LinkedRepository:
         """One of managed Lustre, whose objects are asked for by OCI's own API."""
         from gridwright.providers.oci.object_links.linked import OciLinkedRepository
-        from gridwright.providers.oci.session import OciCloud
 
         return OciLinkedRepository(spec, directory, OciCloud(str(spec.region)), caller)
 
@@ -638,37 +727,25 @@ class OciProvider(Provider):
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """Nodes by name, and the node of the scheduler's own service."""
-        from gridwright.providers.machines import CONTROLLER
-        from gridwright.setup.playbook import Hosts
-
         compute = super().hosts(spec, machine).names()
         return Hosts.named(compute=compute, head=[CONTROLLER] if spec.scheduler.needs_head_node else [])
 
     def head_node(self, spec: GridSpec) -> HeadNode:
         """The machine with the scheduler, through the bastion; this one where it is the grid's."""
-        from gridwright.providers.oci.head import oci_head
-
         return oci_head(spec)
 
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """Two Terraform roots, beside the playbook; the playbook alone where the spec has no section oci."""
-        from gridwright.providers.oci.files import oci_files
-        from gridwright.providers.rendering import Rendering
-
         if spec.section(Oci) is None:
             return super().render(spec, machine, release)
         return Rendering(*oci_files(spec, release))
 
     def up(self, spec: GridSpec, caller: Caller, *, replace: frozenset[str] = frozenset()) -> OciUp:
         """Make the grid by Resource Manager, or change it."""
-        from gridwright.providers.oci.up import up
-
         return up(spec, caller, replace)
 
     def preflight(self, spec: GridSpec) -> Preflight:
         """See Provider."""
-        from gridwright.providers.oci.preflight import check
-
         return check(spec)
 
     def status(self, spec: GridSpec) -> OciStatus:
@@ -677,21 +754,15 @@ class OciProvider(Provider):
 
     def removal(self, spec: GridSpec, *, delete_data: frozenset[str] = frozenset()) -> Removal:
         """What down would do."""
-        from gridwright.providers.oci.down import down, look, question
-
         found = look(spec, delete_data)
         return Removal(question(found), lambda caller: down(found, caller), is_long=True)
 
     def machines(self, spec: GridSpec, machine: HostMachine) -> GridMachines:
         """Nodes as the catalogue lists their shapes."""
-        from gridwright.providers.machines import machines_of_types
-
         return machines_of_types(spec)
 
     def notes(self, spec: GridSpec, setup: SchedulerSetup) -> Notes:
         """Why there are no templates, where the spec has no section oci; whose cores and memory they are."""
-        from gridwright.providers.rendering import Notes
-
         return Notes(
             at_end="Templates that make nodes and file systems need section oci, which this spec lacks; "
             "cores and memory are those of the catalogue, less 5 % of the memory for firmware and kernel."

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from gridwright.errors import nearest
+from gridwright.providers.address_ranges import first_free, let_in, parsed_range, private_network
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.source import show
@@ -66,8 +66,6 @@ LARGEST_NETWORK, SMALLEST_NETWORK = 16, 24
 """Prefixes of a VCN that three subnets fit into: OCI has VCNs from /16 to /30 (OCI, VCNs and subnets)."""
 MOST_TAGS = 7
 """A resource has ten free-form tags at most (OCI, tagging overview, limits on tags); three are the grid's."""
-WIDEST_SSH = 8
-"""Shortest prefix of a range that ssh is let in from: a site's own addresses are never more."""
 LONGEST_SESSION_S = 3 * 3600
 """Of a session of the bastion service (OCI, Bastion, creating a bastion: maximum session time-to-live)."""
 Deployment = Literal["resource-manager", "tofu", "terraform"]
@@ -84,14 +82,6 @@ def default_subnets(network: ipaddress.IPv4Network) -> dict[str, ipaddress.IPv4N
     return {"public": public, "fs": high, "storage": storage}
 
 
-def _free(
-    network: ipaddress.IPv4Network, taken: Collection[ipaddress.IPv4Network]
-) -> ipaddress.IPv4Network | None:
-    """The first eighth of the network that nobody has."""
-    eighths = network.subnets(prefixlen_diff=3)
-    return next((each for each in eighths if not any(each.overlaps(other) for other in taken)), None)
-
-
 def ocid(kind: str) -> object:
     """Metadata of a field that holds the OCID of a resource (OCI, resource identifiers)."""
     pattern, first = kind.replace("|", " or "), kind.partition("|")[0]
@@ -102,44 +92,14 @@ def ocid(kind: str) -> object:
     )
 
 
-def parsed_range(value: str, example: str) -> ipaddress.IPv4Network:
-    """A range of IPv4 addresses. Raises FieldError with the nearest one, or the example."""
-    try:
-        return ipaddress.IPv4Network(value)
-    except ValueError:
-        pass
-    try:
-        near = ipaddress.IPv4Network(value, strict=False)
-    except ValueError:
-        raise FieldError(f"{show(value)} is no range of IPv4 addresses", example) from None
-    raise FieldError(f"{value} has bits of an address behind its prefix", f"write {near}")
-
-
 def _network(value: str) -> str:
     example = f"write a private range from /{LARGEST_NETWORK} to /{SMALLEST_NETWORK}, such as {NETWORK}"
-    network = parsed_range(value, example)
-    if not network.is_private or network.is_loopback or network.is_link_local:
-        raise FieldError(f"{value} is not a private range of addresses", example)
-    if not LARGEST_NETWORK <= network.prefixlen <= SMALLEST_NETWORK:
-        near = LARGEST_NETWORK if network.prefixlen < LARGEST_NETWORK else SMALLEST_NETWORK
-        nearby = ipaddress.IPv4Network((network.network_address, near), strict=False)
-        raise FieldError(f"{value} is not of a size that three subnets of a VCN fit into", f"write {nearby}")
-    return str(network)
+    unfit = "three subnets of a VCN fit into"
+    return private_network(value, example, LARGEST_NETWORK, SMALLEST_NETWORK, unfit)
 
 
 def _subnet(value: str) -> str:
     return str(parsed_range(value, "write a part of oci.network, such as 10.30.0.0/18"))
-
-
-def _ssh_range(value: str) -> str:
-    example = "write the addresses that your users come from, such as 203.0.113.0/24"
-    network = parsed_range(value, example)
-    if network.prefixlen == 0:
-        raise FieldError(f"{value} lets everybody on the Internet try to log in", example)
-    if network.prefixlen < WIDEST_SSH:
-        near = ipaddress.IPv4Network((network.network_address, WIDEST_SSH))
-        raise FieldError(f"{value} is a large part of the Internet", f"write {near}, or a narrower range")
-    return str(network)
 
 
 def _distribution(value: str) -> str:
@@ -161,7 +121,7 @@ _LAUNCHED = Update(Change.ROLLING, "machines are made anew, one after the other;
 _FIREWALL = Update(Change.LIVE, "rules of network security groups change while the grid runs")
 _TAG = Update(Change.LIVE, "tags change while the grid runs")
 Range = Annotated[str, AfterValidator(_subnet), _RANGE]
-SshRange = Annotated[str, AfterValidator(_ssh_range), _RANGE]
+SshRange = Annotated[str, AfterValidator(let_in), _RANGE]
 Shape = Annotated[
     str,
     matching(
@@ -360,6 +320,7 @@ class Oci(SpecModel):
         network = ipaddress.IPv4Network(self.network if self.vcn is None else self.vcn.network)
         named = {name: ipaddress.IPv4Network(value) for name, value in given.given().items()}
         ranges = default_subnets(network) | named
-        if SERVICES not in ranges and (free := _free(network, ranges.values())) is not None:
+        eighth = network.prefixlen + 3
+        if SERVICES not in ranges and (free := first_free(network, ranges.values(), eighth)) is not None:
             ranges[SERVICES] = free
         return ranges

@@ -12,6 +12,8 @@ from gridwright.own_directories import hold_settings_of_home
 
 ENDPOINT = "GRIDWRIGHT_OCI_ENDPOINT"
 """A place that answers in the place of all services of OCI: a proxy of the site's, or a double in tests."""
+COMPUTE, NETWORK = ("core", "ComputeClient"), ("core", "VirtualNetworkClient")
+"""Modules of the SDK and their classes, as `call` and others take them."""
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10, 60
 ATTEMPTS = 6
 LONGEST_RETRIES_S = 120

@@ -12,13 +12,12 @@ from typing import Any
 
 from gridwright.errors import environment_error
 from gridwright.providers.oci.layout import OciLayout, is_there
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import COMPUTE, OciCallError, OciCloud
 from gridwright.providers.provider import Caller
 
 LONGEST_S = 1500.0
 """OCI powers an instance off that has not shut down 15 minutes after SOFTSTOP (Core Services API,
 InstanceAction); the rest is for machines that start or stop already."""
-_CORE, _CLIENT = "core", "ComputeClient"
 
 
 def shut_down(
@@ -66,14 +65,13 @@ def _shut_down(
                 where=f"OCI, {running[0].id}",
                 remedy="stop it in the console, then run the same command",
             )
-        if caller.stop.wait(poll_s):
-            raise KeyboardInterrupt
+        caller.pause(poll_s)
 
 
 def _running(cloud: OciCloud, compartment: str, grid: str, names: Collection[str]) -> list[Any]:
     return [
         each
-        for each in cloud.listed(_CORE, _CLIENT, "list_instances", compartment)
+        for each in cloud.listed(*COMPUTE, "list_instances", compartment)
         if is_there(each, grid) and each.display_name in names and each.lifecycle_state != "STOPPED"
     ]
 
@@ -81,7 +79,7 @@ def _running(cloud: OciCloud, compartment: str, grid: str, names: Collection[str
 def _ask(cloud: OciCloud, instance: str) -> None:
     """Have the system shut down; one that is gone, or changes its state already, is looked at again."""
     try:
-        cloud.call(_CORE, _CLIENT, "instance_action", instance, "SOFTSTOP")
+        cloud.call(*COMPUTE, "instance_action", instance, "SOFTSTOP")
     except OciCallError as error:
         if error.http_status not in (404, 409):
             raise

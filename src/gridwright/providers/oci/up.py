@@ -1,8 +1,6 @@
-"""`up`: storage first, then the grid with what the storage told.
+"""`up`: storage first, then the grid with what the storage told, until all machines have set themselves up.
 
 Volumes that are to go are detached first: OCI deletes none that a server has.
-
-Waits until every machine of a grid has set itself up with what is there for it now.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.providers.boot.bundle import LOGS, Part
+from gridwright.providers.boot.reports import QUIET_S, BootReport, go_on, unready
 from gridwright.providers.oci.deploy.choosing import deployer_of
 from gridwright.providers.oci.deploy.resource_manager import (
     POLL_S,
@@ -40,12 +39,11 @@ from gridwright.providers.oci.layout import (
 from gridwright.providers.oci.leftovers import unknown_grid
 from gridwright.providers.oci.preflight import preflight
 from gridwright.providers.oci.section import Oci
-from gridwright.providers.oci.session import OciCallError, OciCloud
+from gridwright.providers.oci.session import COMPUTE, OciCallError, OciCloud
 from gridwright.providers.oci.stopping import shut_down
-from gridwright.providers.oci.terraform.boot import RESTARTING, BootReports, OciBootReport, bundle_keys
+from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys
 from gridwright.providers.oci.user_data import part_of
 from gridwright.providers.provider import Caller
-from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 
 # What a plan of Terraform would do, from its JSON (Terraform, JSON output format: resource_changes).
@@ -186,12 +184,8 @@ class OciUp:
         yield f"  gridwright down{spec}"
 
 
-QUIET_S = 3600.0
-"""So long nothing may be heard of any machine: each tells every ten minutes that it goes on."""
 PASSING = frozenset({0, 429, 500, 502, 503, 504})
 """Answers that pass by themselves: none at all, an overload, an outage."""
-FAILED_TRIES = 3
-"""After so many tries a machine counts as failed, though it goes on: what passes by itself has passed."""
 
 
 @dataclass
@@ -211,7 +205,7 @@ class OciMachinesReady:
     stopped: frozenset[str] = frozenset()
     """Names of those that somebody has stopped: each sets itself up when it is started again."""
     quiet_s: float = QUIET_S
-    _last: dict[str, OciBootReport] = field(default_factory=dict)
+    _last: dict[str, BootReport] = field(default_factory=dict)
     _reports: BootReports = field(init=False)
 
     def __post_init__(self) -> None:
@@ -236,14 +230,9 @@ class OciMachinesReady:
                 return
             if not waiting or time.monotonic() - heard > self.quiet_s:
                 raise self._unready(open_)
-            if self.caller.stop.wait(self.poll_s):
-                self.caller.say(
-                    f"{len(waiting)} machines go on setting themselves up; gridwright status shows how far "
-                    "they are, and gridwright up waits for them"
-                )
-                raise KeyboardInterrupt
+            self.caller.pause(self.poll_s, go_on(len(waiting)))
 
-    def _current(self, names: Collection[str]) -> dict[str, OciBootReport]:
+    def _current(self, names: Collection[str]) -> dict[str, BootReport]:
         """What machines told of the bundles that are there for them now; nothing else counts."""
         try:
             reports = self._reports.look(names)
@@ -258,20 +247,17 @@ class OciMachinesReady:
             if each.is_of(self.instances.get(name), self.bundles[part_of(self.layout.machine(name).role)])
         }
 
-    def _tell(self, report: OciBootReport) -> None:
+    def _tell(self, report: BootReport) -> None:
         last = self._last.get(report.name)
-        if report.state == "done":
-            self.caller.say(f"{report.name}: is set up")
-        elif report.state == "failed":
-            self.caller.say(f"{report.name}: try {report.tries} failed: {report.reason}")
-        elif report.reason.startswith(RESTARTING) and (last is None or last.reason != report.reason):
-            self.caller.say(f"{report.name}: {report.reason}")
+        again = report.state == "running" and last is not None and last.reason == report.reason
+        if report.news and not again:
+            self.caller.say(report.news)
 
     def _is(self, name: str, state: str) -> bool:
         return name in self._last and self._last[name].state == state
 
     def _has_failed(self, name: str) -> bool:
-        return self._is(name, "failed") and self._last[name].tries >= FAILED_TRIES
+        return name in self._last and self._last[name].has_failed
 
     def _unready(self, open_: set[str]) -> GridwrightError:
         """The error that names them; the end of the first one's log is said before."""
@@ -279,15 +265,11 @@ class OciMachinesReady:
         silent = sorted(open_ - {each.name for each in failed})
         for line in failed[0].log.splitlines() if failed else ():
             self.caller.say(f"{failed[0].name} | {line}")
-        parts = [
-            *(f"{each.name}: {each.reason}" for each in failed[:3]),
-            *([f"{len(failed) - 3} more failed"] if len(failed) > 3 else []),
-            *([f"{fold_hosts(silent)} told nothing for {self.quiet_s / 60:.0f} min"] if silent else []),
-        ]
         logs = f"logs are in bucket {self.bucket}, {LOGS}NAME/OCID of the instance"
         console = "the console of an instance shows why it is silent"
         return environment_error(
-            f"{len(open_)} of {len(self.layout.machines)} machines are not set up: {'; '.join(parts)}",
+            f"{len(open_)} of {len(self.layout.machines)} machines are not set up: "
+            f"{'; '.join(unready(failed, silent, self.quiet_s))}",
             where=f"grid {self.layout.grid}, OCI, {self.cloud.region}",
             remedy="mend what the log says and run gridwright up again: they go on trying, and the other "
             f"machines stay as they are; {logs if failed else console}",
@@ -296,14 +278,13 @@ class OciMachinesReady:
 
 def stopped(cloud: OciCloud, compartment: str, instances: Mapping[str, str]) -> frozenset[str]:
     """Names of machines that are stopped, or on their way there. Raises OciCallError."""
-    listed = cloud.listed("core", "ComputeClient", "list_instances", compartment)
+    listed = cloud.listed(*COMPUTE, "list_instances", compartment)
     down = {each.id for each in listed if each.lifecycle_state in ("STOPPED", "STOPPING")}
     return frozenset(name for name, ocid in instances.items() if ocid in down)
 
 
 LONGEST_S = 900.0
 """So long detaching may take in all."""
-_CORE, _CLIENT = "core", "ComputeClient"
 
 
 def detach(
@@ -322,19 +303,18 @@ def detach(
             if each.id not in asked:
                 asked.add(each.id)
                 if each.lifecycle_state != "DETACHING":
-                    cloud.call_or_none(_CORE, _CLIENT, "detach_volume", each.id)
+                    cloud.call_or_none(*COMPUTE, "detach_volume", each.id)
         if time.monotonic() > until:
             raise environment_error(
                 f"{len(attached)} volumes are attached still, after {LONGEST_S / 60:.0f} min",
                 where=f"OCI, {attached[0].id}",
                 remedy="shut the file system down on its servers, then run the same command",
             )
-        if caller.stop.wait(poll_s):
-            raise KeyboardInterrupt
+        caller.pause(poll_s)
 
 
 def _attached(cloud: OciCloud, compartment: str, volumes: Collection[str]) -> list[Any]:
-    listed = cloud.listed(_CORE, _CLIENT, "list_volume_attachments", compartment)
+    listed = cloud.listed(*COMPUTE, "list_volume_attachments", compartment)
     return [each for each in listed if each.volume_id in volumes and each.lifecycle_state != "DETACHED"]
 
 

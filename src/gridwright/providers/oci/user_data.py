@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from gridwright.providers.boot.bundle import Part, here, lean, multipart, pointer
+from gridwright.providers.boot.bundle import Part, boot_file, here, lean, multipart, pointer
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.network import SharedKey
@@ -77,8 +76,11 @@ def _text(spec: GridSpec, machine: OciMachine) -> str:
         "key": None if key is None else _key_settings(key),
     }
     files = [here(f"var/lib/gridwright/{name}", _carried(name)) for name in _PROGRAMS]
-    parts = [boot_file("preamble.sh"), here("etc/gridwright/machine.json", json.dumps(settings, indent=1))]
-    return multipart("\n".join([*parts, *files, boot_file("start.sh")]))
+    parts = [
+        boot_file("oci", "preamble.sh"),
+        here("etc/gridwright/machine.json", json.dumps(settings, indent=1)),
+    ]
+    return multipart("\n".join([*parts, *files, boot_file("oci", "start.sh")]))
 
 
 def _key_settings(key: SharedKey) -> dict[str, Any]:
@@ -99,13 +101,4 @@ def _key(spec: GridSpec, role: OciRole) -> SharedKey | None:
 @cache
 def _carried(name: str) -> str:
     """A program as there is room for it."""
-    return lean(boot_file(name)) if name.endswith(".py") else boot_file(name)
-
-
-@cache
-def boot_file(name: str) -> str:
-    """A file of what machines begin with: OCI's own, or the one that all clouds have."""
-    own = resources.files("gridwright.providers.oci.boot").joinpath(name)
-    if own.is_file():
-        return own.read_text("ascii")
-    return resources.files("gridwright.providers.boot").joinpath(name).read_text("ascii")
+    return lean(boot_file("oci", name)) if name.endswith(".py") else boot_file("oci", name)

@@ -1,9 +1,4 @@
-"""Provider site: a grid whose machines and scheduler are there, and are the site's own.
-
-What only a site's own grid has: where its head node is, and who logs in.
-
-Clusters of a site's own machines: servers that the spec names, and the nodes that mount from them.
-"""
+"""Provider site: a grid whose machines and scheduler are there, and are the site's own."""
 
 from __future__ import annotations
 
@@ -31,10 +26,10 @@ from gridwright.report.figures import duration
 from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.report.terminal.frame import text_of
 from gridwright.schedulers import scheduler_kind
-from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.policies import AccountPolicy, QueuePolicy, SchedulerPolicies
-from gridwright.setup.playbook import Provided
+from gridwright.setup.playbook import Hosts, Provided
 from gridwright.setup.playbook_yaml import playbook_yaml
 from gridwright.spec.fields import Change, HostName, SpecModel, Update
 from gridwright.spec.hosts import fold_hosts
@@ -47,7 +42,6 @@ from gridwright.yamltext.together import KEY, Refused
 if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.rendering import Rendering
-    from gridwright.setup.playbook import Hosts
 
 
 # How a site's grid stands: its nodes and the rules of its scheduler, and the tables of these.
@@ -302,7 +296,6 @@ class SiteProvider(Provider):
 
     def head_node(self, spec: GridSpec) -> HeadNode:
         """The machine that the spec names, by ssh; else the one that a command runs on."""
-        from gridwright.schedulers.head_node import LocalHeadNode
         from gridwright.schedulers.ssh_head import SshHead
 
         site = spec.section(SiteSection) or SiteSection()
@@ -312,8 +305,6 @@ class SiteProvider(Provider):
 
     def hosts(self, spec: GridSpec, machine: str) -> Hosts:
         """Its nodes, and the servers of file systems that the spec names."""
-        from gridwright.setup.playbook import Hosts
-
         own, servers = super().hosts(spec, machine), server_names(spec)
         return Hosts(groups={**own.groups, "storage": {name: {} for name in servers}}) if servers else own
 

@@ -47,7 +47,7 @@ def test_neither_order_nor_time_of_files_changes_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_it_has_all_that_a_machine_needs() -> None:
-    made = deployment(load_spec(EXAMPLES / "aws-lustre.yaml")).bundles
+    made = deployment(load_spec(EXAMPLES / "aws-lustre.yaml")).machines.bundles
     found, servers = entries(made["nodes"].content), entries(made["servers"].content)
     assert set(found) >= {
         "boot/set_up.py",
@@ -73,7 +73,7 @@ def test_servers_are_set_up_alike_whatever_jobs_need() -> None:
     text = (EXAMPLES / "aws-lustre.yaml").read_text()
     with_queue = text.replace("time: 8h", "time: 9h")
     assert with_queue != text
-    before, after = (deployment(parse_spec(each)).bundles for each in (text, with_queue))
+    before, after = (deployment(parse_spec(each)).machines.bundles for each in (text, with_queue))
     assert before["servers"] == after["servers"]
     assert before["nodes"] != after["nodes"]
 
@@ -81,7 +81,8 @@ def test_servers_are_set_up_alike_whatever_jobs_need() -> None:
 def test_the_program_that_claims_reads_its_files(tmp_path: Path) -> None:
     spec = load_spec(EXAMPLES / "aws-lustre.yaml")
     layout = aws_layout(spec)
-    claims = machine_files(spec, layout, None).claims
+    files = machine_files(spec, layout, None).files
+    claims = {path: text for path, text in files.items() if path.startswith("claims/")}
     names = set()
     for name, content in claims.items():
         if name.endswith(".json"):
@@ -101,7 +102,9 @@ def test_a_grid_without_claims_carries_no_program_for_them() -> None:
 
     spec = parse_spec(text.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1))
     assert not [
-        name for name in entries(deployment(spec).bundles["nodes"].content) if name.startswith("claims/")
+        name
+        for name in entries(deployment(spec).machines.bundles["nodes"].content)
+        if name.startswith("claims/")
     ]
 
 
@@ -110,7 +113,7 @@ def test_machines_that_are_replaced_claim_their_names(replaced: str, groups: lis
     text = (
         (EXAMPLES / "aws-lustre.yaml").read_text().replace("aws:\n", f"aws:\n  replace_nodes: {replaced}\n")
     )
-    found = entries(deployment(parse_spec(text)).bundles["nodes"].content)
+    found = entries(deployment(parse_spec(text)).machines.bundles["nodes"].content)
     assert YAML(typ="safe").load(found["group_vars/all.yml"])["gridwright_claims"] == groups
     assert found["roles/claim/files/claim.pyz"] == CLAIM.archive()
     tasks = {task["name"]: task for task in YAML(typ="safe").load(found["site.yml"])[1]["tasks"]}

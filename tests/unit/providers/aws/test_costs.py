@@ -11,6 +11,7 @@ from gridwright.catalog import load_catalog
 from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
 from gridwright.model.grid import grid_model, price_findings
 from gridwright.model.predict import predict
+from gridwright.model.pricing_provider import pricing_provider
 from gridwright.providers.aws.costs import FREE_STARTS
 from gridwright.providers.aws.section import Aws
 from gridwright.spec.load import load_spec
@@ -81,9 +82,7 @@ def test_servers_of_a_lustre_are_machines_too() -> None:
 
 
 def cloud_only(grid: GridSpec) -> list[str]:
-    from gridwright.providers.aws.costs import costs_beside
-
-    return [cost.what for cost in costs_beside(grid, CATALOG)]
+    return [cost.what for cost in pricing_provider(grid).costs_beside(grid, CATALOG)]
 
 
 def test_what_is_not_made_is_not_paid_for() -> None:

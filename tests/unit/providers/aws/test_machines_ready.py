@@ -6,9 +6,12 @@ from dataclasses import replace
 from typing import Any, cast
 
 from gridwright.providers.aws.rolling import MachinesReady
-from gridwright.providers.aws.user_data import BootReport
+from gridwright.providers.boot.reports import BootReport
 
-REPORT = BootReport("boot#i-1", "i-1", "compute1", "running", "b", 1, "", "", "2026-11-24T10:00:00Z")
+REPORT = BootReport(
+    name="compute1", instance="i-1", state="running", bundle="b", tries=1, reason="", log="",
+    at="2026-11-24T10:00:00Z",
+)  # fmt: skip
 
 
 class Heard:

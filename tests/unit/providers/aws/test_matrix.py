@@ -11,10 +11,9 @@ import pytest
 from gridwright.catalog import load_catalog
 from gridwright.model.pricing_provider import pricing_provider
 from gridwright.providers.aws import changes
-from gridwright.providers.aws.files import GRID_TEMPLATE, STORAGE_TEMPLATE, aws_files
+from gridwright.providers.aws.files import GRID_TEMPLATE, MOST_CHARACTERS, STORAGE_TEMPLATE, aws_files, size
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.operator.policy import MOST_CHARACTERS, size
 from gridwright.providers.aws.storage_template import storage_template
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from gridwright.providers.aws.operator.policy import (
+from gridwright.providers.aws.files import (
     GRIDWRIGHT,
     MOST_CHARACTERS,
     OperatorAction,

@@ -54,7 +54,7 @@ def test_what_machines_set_themselves_up_with_touches_no_machine(spec: str, old:
 
 def test_a_queue_sets_nothing_up_again_on_servers() -> None:
     before, after = (
-        deployment(parse_spec(text)).bundles
+        deployment(parse_spec(text)).machines.bundles
         for text in (LUSTRE, LUSTRE.replace("{type: slurm}", "{type: slurm, queues: {day: {time: 12h}}}"))
     )
     assert before["nodes"].key != after["nodes"].key
@@ -119,7 +119,7 @@ def test_what_is_the_sites_touches_no_machine(spec: str, old: str, new: str) -> 
 
 def test_somebody_more_sets_nothing_up_again_on_servers() -> None:
     texts = [LUSTRE + PEOPLE, LUSTRE + PEOPLE.replace("2001}", "2001}, bob: {uid: 2002}")]
-    before, after = (deployment(parse_spec(text)).bundles for text in texts)
+    before, after = (deployment(parse_spec(text)).machines.bundles for text in texts)
     assert before["nodes"].key != after["nodes"].key
     assert before["servers"].key == after["servers"].key
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
-from gridwright.providers.aws.user_data import LARGEST, UserData, boot_file, role_variables, user_data
+from gridwright.providers.aws.user_data import LARGEST, UserData, role_variables, user_data
+from gridwright.providers.boot.bundle import boot_file
 from gridwright.spec import GridSpec, load_spec, parse_spec
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
@@ -104,4 +105,4 @@ def test_they_are_those_of_the_release_that_machines_began_with() -> None:
 
 def test_the_program_is_one_for_the_python_of_red_hat_9() -> None:
     for name in ("fetch.py", "set_up.py", "system_packages.py", "cloud.py"):
-        ast.parse(boot_file(name), feature_version=(3, 9))
+        ast.parse(boot_file("aws", name), feature_version=(3, 9))

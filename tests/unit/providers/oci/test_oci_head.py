@@ -13,6 +13,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
+from gridwright.providers.cloud_head import is_one_of
 from gridwright.providers.oci import head as module
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.schedulers.head_node import LocalHeadNode
@@ -105,4 +106,4 @@ def test_on_a_machine_of_the_grid_nothing_is_asked(spec: GridSpec, monkeypatch: 
     assert isinstance(head_node(spec), LocalHeadNode)
     # The name alone says nothing: others have a compute1, too.
     monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"lo": [SimpleNamespace(address="127.0.0.1")]})
-    assert not module.is_here(oci_layout(spec))
+    assert not is_one_of(oci_layout(spec).addresses.items())

@@ -16,22 +16,8 @@ from gridwright.node_programs.scratch.problems import Interrupted, ScratchError,
 from gridwright.node_programs.scratch.report import complain, say
 from gridwright.providers.aws.claim.aws import Aws
 from gridwright.providers.aws.claim.configuration import CONFIGURATION, Configuration, read_configuration
-from gridwright.providers.aws.claim.deciding import (
-    AttachInterface,
-    AttachVolume,
-    Configure,
-    Done,
-    Format,
-    Mount,
-    Name,
-    StartNetwork,
-    Step,
-    Take,
-    Wait,
-    Write,
-    next_step,
-)
-from gridwright.providers.aws.claim.records import Cloud, Machine, Observation
+from gridwright.providers.aws.claim.deciding import Done, NextStep, Step, Take, Wait, next_step
+from gridwright.providers.aws.claim.records import Cloud, Machine, Observation, Record
 from gridwright.providers.aws.claim.this_machine import ThisMachine, plain
 
 # Carries a claim out: looks, decides, takes one step, and looks again until nothing is left to do.
@@ -39,10 +25,6 @@ from gridwright.providers.aws.claim.this_machine import ThisMachine, plain
 _PAUSE_S = 2.0
 _MOST_STEPS = 4000
 """Far above what a claim takes: who comes here is going round in circles."""
-
-
-def _ignore(_step: Step) -> None:
-    """Tell nobody."""
 
 
 @dataclass
@@ -53,12 +35,12 @@ class Claimant:
     cloud: Cloud
     machine: Machine
     name_only: bool = False
-    tell: Callable[[Step], None] = _ignore
+    tell: Callable[[NextStep], None] = lambda _: None
     """Hears of each step before it is carried out, and of each wait as it begins."""
     mine: str | None = None
     _since: dict[str, float] = field(default_factory=dict)
 
-    def look(self) -> Step:
+    def look(self) -> NextStep:
         """The next step. Raises ClaimError where nothing may be done."""
         observation = Observation(self.cloud, self.machine, self.machine.instance())
         return next_step(self.configuration, observation, self.mine, name_only=self.name_only)
@@ -72,60 +54,29 @@ class Claimant:
             self.do(step)
         raise ClaimError(Trouble("the claim does not come to an end", "see what it does: --json; report it"))
 
-    def do(self, step: Step) -> None:
+    def do(self, step: NextStep) -> None:
         """Carry one step out. Raises ClaimError."""
         if isinstance(step, Wait):
             self._wait(step)
             return
         self.tell(step)
-        if isinstance(step, Take):
-            taken = self.cloud.take(step.slot.name, step.over, self.machine.instance())
-            # Somebody was faster where it is None: the next look finds another slot.
-            self.mine = taken.slot if taken is not None else None
-        elif isinstance(step, Write):
-            self.cloud.write(step.record)
-        elif isinstance(step, (Configure, Name, StartNetwork)):
-            self._settle(step)
-        else:
-            self._guarded(step)
+        if isinstance(step, Step):
+            self._do(step)
 
-    def _guarded(self, step: Step) -> None:
-        """What is seen from outside of this machine, or cannot be undone: only while the slot is ours."""
-        if isinstance(step, (AttachInterface, AttachVolume, Format, Mount)):
-            self.cloud.hold(step.record)
-        if isinstance(step, AttachInterface):
-            self.cloud.attach_interface(step.interface, self.machine.instance())
-        elif isinstance(step, AttachVolume):
-            self.cloud.attach_volume(step.volume, self.machine.instance(), step.device)
-        elif isinstance(step, Format):
-            self.machine.format(step.path, step.target, None if step.target.has_mgs else self._mgs(step))
-        elif isinstance(step, Mount):
-            self._mount(step)
-
-    def _mount(self, step: Mount) -> None:
-        """A network that answers (lctl ping) is no management server: a mount alone shows that one runs."""
+    def _do(self, step: Step) -> None:
+        if step.holds is not None:
+            self.cloud.hold(step.holds)
         try:
-            self.machine.mount(step.path, step.target)
+            answer = step.do(self.cloud, self.machine)
         except ManagementSilentError:
-            if step.wait is None:
+            # A network that answers (lctl ping) is no management server: a mount alone shows that one runs.
+            if step.silence is None:
                 raise
-            self._wait(step.wait)
-
-    def _mgs(self, step: Format) -> str | None:
-        """The NID that a target registers with; its own machine's where the MGS is on this one."""
-        slot = self.configuration.slot(step.record.slot)
-        if self.configuration.mgs is None and slot is not None:
-            return f"{slot.address}@tcp"
-        return self.configuration.mgs
-
-    def _settle(self, step: Step) -> None:
-        """What concerns this machine alone."""
-        if isinstance(step, Configure):
-            self.machine.configure(step.link, step.mac, step.address)
-        elif isinstance(step, Name):
-            self.machine.name(step.identity)
-        elif isinstance(step, StartNetwork):
-            self.machine.start_network(step.link)
+            self._wait(step.silence)
+            return
+        if isinstance(step, Take):
+            # Somebody was faster where there is none: the next look finds another slot.
+            self.mine = answer.slot if isinstance(answer, Record) else None
 
     def _wait(self, step: Wait) -> None:
         now = self.machine.now()
@@ -180,7 +131,7 @@ def _run(order: Order, done: list[str]) -> int:
     if os.geteuid() != 0:
         raise ScratchError(Trouble("only root can attach, format and mount", "run it with sudo"))
 
-    def tell(step: Step) -> None:
+    def tell(step: NextStep) -> None:
         if not isinstance(step, Wait):
             done.append(str(step))
         if not order.json:

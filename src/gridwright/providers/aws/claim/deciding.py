@@ -15,9 +15,11 @@ from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.configuration import WITHOUT_TARGETS, Configuration, Slot
 from gridwright.providers.aws.claim.records import (
     GONE,
+    Cloud,
     Identity,
     Interface,
     LostError,
+    Machine,
     Observation,
     Record,
     Volume,
@@ -25,97 +27,6 @@ from gridwright.providers.aws.claim.records import (
 )
 
 # The steps of a claim; each does one thing, and its text is said when it is done.
-
-
-@dataclass(frozen=True)
-class Take:
-    """Become the owner of a slot."""
-
-    slot: Slot
-    over: Record | None
-
-    def __str__(self) -> str:
-        after = f", after {self.over.owner}, which is gone" if self.over else ""
-        return f"take slot {self.slot.name}{after}"
-
-
-@dataclass(frozen=True)
-class Write:
-    """Write down what was found, or what is about to be done."""
-
-    record: Record
-    why: str
-
-    def __str__(self) -> str:
-        return f"write down: {self.why}"
-
-
-@dataclass(frozen=True)
-class AttachInterface:
-    """Attach the interface that has the machine's address."""
-
-    record: Record
-    interface: str
-
-    def __str__(self) -> str:
-        return f"attach network interface {self.interface}"
-
-
-@dataclass(frozen=True)
-class Configure:
-    """Bring the second interface up."""
-
-    link: str
-    mac: str
-    address: str
-
-    def __str__(self) -> str:
-        return f"give {self.link} the address {self.address}, with routes of its own"
-
-
-@dataclass(frozen=True)
-class Name:
-    """Say who this machine is."""
-
-    identity: Identity
-
-    def __str__(self) -> str:
-        return f"this machine is {self.identity.name}, {self.identity.address} (token {self.identity.token})"
-
-
-@dataclass(frozen=True)
-class AttachVolume:
-    """Attach the volume of a target."""
-
-    record: Record
-    volume: str
-    target: str
-    device: str
-
-    def __str__(self) -> str:
-        return f"attach volume {self.volume} with {self.target} as {self.device}"
-
-
-@dataclass(frozen=True)
-class StartNetwork:
-    """Bring Lustre's network up."""
-
-    link: str
-
-    def __str__(self) -> str:
-        return f"bring Lustre's network up on {self.link}"
-
-
-@dataclass(frozen=True)
-class Format:
-    """Make a target of a blank volume."""
-
-    record: Record
-    path: str
-    target: DesiredTarget
-
-    def __str__(self) -> str:
-        return f"format {self.path} as {self.target.name}"
 
 
 @dataclass(frozen=True)
@@ -131,17 +42,22 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Mount:
-    """Start a target."""
+class Step:
+    """One thing to do."""
 
-    record: Record
-    path: str
-    target: DesiredTarget
-    wait: Wait | None = None
-    """What to wait for where no management server registers it; None where it needs none."""
+    text: str
+    do: Callable[[Cloud, Machine], object]
+    holds: Record | None = None
+    """What has to be ours still, for what is seen from outside of this machine or cannot be undone."""
+    silence: Wait | None = None
+    """What to wait for where no management server registers a target; None where it needs none."""
 
     def __str__(self) -> str:
-        return f"mount {self.path} with {self.target.name} on {self.target.mount}"
+        return self.text
+
+
+class Take(Step):
+    """Become the owner of a slot: the answer is its record, None where somebody was faster."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +70,20 @@ class Done:
         return f"this machine is {self.name}, and has all that belongs to it"
 
 
-Step = Union[  # noqa: UP007 - 3.9
-    Take, Write, AttachInterface, Configure, Name, AttachVolume, StartNetwork, Format, Mount, Wait, Done
-]
+NextStep = Union[Step, Wait, Done]  # noqa: UP007 - 3.9
+
+
+def _take(slot: Slot, over: Record | None) -> Take:
+    after = f", after {over.owner}, which is gone" if over else ""
+    return Take(
+        f"take slot {slot.name}{after}",
+        lambda cloud, machine: cloud.take(slot.name, over, machine.instance()),
+    )
+
+
+def _write(record: Record, why: str) -> NextStep:
+    """Write down what was found, or what is about to be done."""
+    return Step(f"write down: {why}", lambda cloud, _: cloud.write(record))
 
 
 # Decides the next step with volumes: find by tags, attach, examine, format only if blank, mount.
@@ -174,8 +101,8 @@ def next_of_targets(
     observation: Observation,
     slot: Slot,
     record: Record,
-    before_mounts: Callable[[], Step | None],
-) -> Step | None:
+    before_mounts: Callable[[], NextStep | None],
+) -> NextStep | None:
     """What is to be done next with the targets of a slot; None where all are mounted. Raises ClaimError."""
     if observation.missing():
         raise ClaimError(
@@ -239,7 +166,7 @@ def _volumes(observation: Observation, slot: Slot) -> dict[str, Volume]:
     return {each.target: each for each in found if any(each.target == one.name for one in slot.targets)}
 
 
-def _recorded(slot: Slot, record: Record, volumes: dict[str, Volume]) -> Step | None:
+def _recorded(slot: Slot, record: Record, volumes: dict[str, Volume]) -> NextStep | None:
     """Volumes that the table does not know yet; refused where it knows another one with data."""
     desired = record
     for target in slot.targets:
@@ -262,10 +189,10 @@ def _recorded(slot: Slot, record: Record, volumes: dict[str, Volume]) -> Step | 
         desired = desired.with_volume(volume, VolumeRecord(target.name, NEW))
     if desired is record:
         return None
-    return Write(desired, f"{slot.name} has {', '.join(volumes[each.name].id for each in slot.targets)}")
+    return _write(desired, f"{slot.name} has {', '.join(volumes[each.name].id for each in slot.targets)}")
 
 
-def _attached(observation: Observation, record: Record, volume: Volume, device: str) -> Step | None:
+def _attached(observation: Observation, record: Record, volume: Volume, device: str) -> NextStep | None:
     """The step towards a volume that is attached here; None where it is."""
     if volume.instance == observation.instance and volume.attachment == "attached":
         return None
@@ -273,7 +200,11 @@ def _attached(observation: Observation, record: Record, volume: Volume, device: 
         what = f"volume {volume.id} of {volume.target} is in state error: its hardware is lost"
         raise ClaimError(Trouble(what, "make one from its latest snapshot, with the same tags"))
     if volume.state == "available":
-        return AttachVolume(record, volume.id, volume.target, device)
+        return Step(
+            f"attach volume {volume.id} with {volume.target} as {device}",
+            lambda cloud, machine: cloud.attach_volume(volume.id, machine.instance(), device),
+            record,
+        )
     held = f"volume {volume.id} of {volume.target} is {volume.attachment or volume.state}"
     if volume.instance and volume.instance != observation.instance:
         held = f"volume {volume.id} of {volume.target} is {volume.attachment} to {volume.instance}"
@@ -297,7 +228,7 @@ def _started(
     target: DesiredTarget,
     volume: Volume,
     name: str,
-) -> Step | None:
+) -> NextStep | None:
     """From an attached volume to a target that runs; None where it does."""
     path = observation.path(volume.id, volume.device or name)
     if path is None:
@@ -305,7 +236,7 @@ def _started(
         return Wait(f"device {volume.id}", Trouble(what, f"look at dmesg; {_AGAIN}"), DEVICE_S)
     state = record.volumes[volume.id].state
     found = verdict(observation, target, path, state, configuration.mgs, _words(volume))
-    return _step(found, record, target, volume, path)
+    return _step(found, configuration, record, target, volume, path)
 
 
 def _words(volume: Volume) -> DiskWords:
@@ -319,22 +250,36 @@ def _words(volume: Volume) -> DiskWords:
 
 
 def _step(
-    found: DiskVerdict, record: Record, target: DesiredTarget, volume: Volume, path: str
-) -> Step | None:
+    found: DiskVerdict,
+    configuration: Configuration,
+    record: Record,
+    target: DesiredTarget,
+    volume: Volume,
+    path: str,
+) -> NextStep | None:
     """The step that a verdict asks for."""
     wait = Wait("management server", found.silence, MGS_S) if found.silence is not None else None
     if found.act is Act.NOTE_FORMATTED:
         made = record.with_volume(volume.id, VolumeRecord(target.name, FORMATTED))
-        return Write(made, f"volume {volume.id} holds {target.name}")
+        return _write(made, f"volume {volume.id} holds {target.name}")
     if found.act is Act.NOTE_FORMATTING:
         meant = record.with_volume(volume.id, VolumeRecord(target.name, FORMATTING))
-        return Write(meant, f"volume {volume.id} is blank, and about to be formatted as {target.name}")
+        return _write(meant, f"volume {volume.id} is blank, and about to be formatted as {target.name}")
     device = found.device.path if found.device is not None else path
     if found.act is Act.FORMAT:
-        return Format(record, device, target)
+        mgs = None if target.has_mgs else _mgs(configuration, record)
+        text = f"format {device} as {target.name}"
+        return Step(text, lambda _, machine: machine.format(device, target, mgs), record)
     if found.act is Act.MOUNT:
-        return Mount(record, device, target, wait)
+        text = f"mount {device} with {target.name} on {target.mount}"
+        return Step(text, lambda _, machine: machine.mount(device, target), record, wait)
     return wait if found.act is Act.AWAIT else None
+
+
+def _mgs(configuration: Configuration, record: Record) -> str | None:
+    """The NID that a target registers with; its own machine's where the MGS is on this one."""
+    slot = configuration.slot(record.slot)
+    return f"{slot.address}@tcp" if configuration.mgs is None and slot is not None else configuration.mgs
 
 
 SLOT_S = 900.0
@@ -349,7 +294,7 @@ ENDING = ("shutting-down", *GONE)
 
 def next_step(
     configuration: Configuration, observation: Observation, mine: str | None, *, name_only: bool
-) -> Step:
+) -> NextStep:
     """What is to be done next. Raises ClaimError where nothing may be done.
 
     `mine` is the slot that was taken since the program started.
@@ -363,13 +308,14 @@ def next_step(
         return _choice(configuration, observation)
     if record is None:
         # The table lost its item, as after a restore; nobody else has the slot.
-        return Take(slot, None)
+        return _take(slot, None)
     link = _interface(observation, slot, record)
     if not isinstance(link, str):
         return link
     identity = Identity(slot.name, slot.address, record.token)
     if named != identity:
-        return Name(identity)
+        text = f"this machine is {identity.name}, {identity.address} (token {identity.token})"
+        return Step(text, lambda _, machine: machine.name(identity))
     if name_only or configuration.role in WITHOUT_TARGETS:
         return Done(slot.name)
     step = next_of_targets(
@@ -405,7 +351,7 @@ def _previous_claim(
     return None, None
 
 
-def _choice(configuration: Configuration, observation: Observation) -> Step:
+def _choice(configuration: Configuration, observation: Observation) -> NextStep:
     """A free slot, else one whose owner is gone. Each instance begins elsewhere, so that they seldom meet."""
     first = zlib.crc32(observation.instance.encode()) % len(configuration.slots)
     order = [
@@ -416,12 +362,12 @@ def _choice(configuration: Configuration, observation: Observation) -> Step:
     records = {slot.name: observation.record(slot.name) for slot in order}
     for slot in order:
         if records[slot.name] is None:
-            return Take(slot, None)
+            return _take(slot, None)
     states = observation.owners(record.owner for record in records.values() if record is not None)
     for slot in order:
         record = records[slot.name]
         if record is not None and states[record.owner] in GONE:
-            return Take(slot, record)
+            return _take(slot, record)
     taken = ", ".join(
         f"{record.slot}: {record.owner} ({states[record.owner]})"
         for record in list(records.values())[:8]
@@ -440,7 +386,7 @@ def _choice(configuration: Configuration, observation: Observation) -> Step:
     )
 
 
-def _interface(observation: Observation, slot: Slot, record: Record) -> Step | str:
+def _interface(observation: Observation, slot: Slot, record: Record) -> NextStep | str:
     """The name of the interface that has the slot's address, or the step towards it."""
     found = observation.interfaces(slot.name)
     if len(found) != 1 or found[0].address != slot.address:
@@ -448,7 +394,7 @@ def _interface(observation: Observation, slot: Slot, record: Record) -> Step | s
     (interface,) = found
     if record.interface != interface.id:
         record = replace(record, interface=interface.id)
-        return Write(record, f"{slot.name} has network interface {interface.id}")
+        return _write(record, f"{slot.name} has network interface {interface.id}")
     if interface.instance != observation.instance:
         return _attachable(observation, slot, record, interface)
     link = observation.link(interface.mac) if interface.attachment == "attached" else None
@@ -456,13 +402,20 @@ def _interface(observation: Observation, slot: Slot, record: Record) -> Step | s
         what = f"network interface {interface.id} ({interface.mac}) has not come up on this machine"
         return Wait("link", Trouble(what, "look at the kernel's log: dmesg; then start again"), LINK_S)
     if not observation.is_configured(link, slot.address):
-        return Configure(link, interface.mac, slot.address)
+        return Step(
+            f"give {link} the address {slot.address}, with routes of its own",
+            lambda _, machine: machine.configure(link, interface.mac, slot.address),
+        )
     return link
 
 
-def _attachable(observation: Observation, slot: Slot, record: Record, interface: Interface) -> Step:
+def _attachable(observation: Observation, slot: Slot, record: Record, interface: Interface) -> NextStep:
     if not interface.instance:
-        return AttachInterface(record, interface.id)
+        return Step(
+            f"attach network interface {interface.id}",
+            lambda cloud, machine: cloud.attach_interface(interface.id, machine.instance()),
+            record,
+        )
     held = f"network interface {interface.id} of {slot.name} is attached to {interface.instance}"
     state = observation.owners([interface.instance])[interface.instance]
     if state not in ENDING and interface.attachment != "detaching":
@@ -492,7 +445,7 @@ def _wrong_interfaces(slot: Slot, found: tuple[Interface, ...]) -> Trouble:
     return Trouble(f"the network interface of {slot.name} is {listed}, not {slot.address}", remedy)
 
 
-def _network(observation: Observation, slot: Slot, link: str) -> Step | None:
+def _network(observation: Observation, slot: Slot, link: str) -> NextStep | None:
     """Lustre's network on the address that stays when instances are replaced."""
     nids = observation.nids()
     desired = f"{slot.address}@tcp"
@@ -505,4 +458,5 @@ def _network(observation: Observation, slot: Slot, link: str) -> Step | None:
                 "take it down (lustre_rmmod), or start the machine again; then start the claim again",
             )
         )
-    return StartNetwork(link)
+    text = f"bring Lustre's network up on {link}"
+    return Step(text, lambda _, machine: machine.start_network(link))

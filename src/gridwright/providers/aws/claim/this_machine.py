@@ -248,7 +248,8 @@ class ThisMachine(LustreTools):
         self._at = configuration.directories
         self.mounts, self.modprobe = self._at.mounts, self._at.modprobe
         self._metadata = metadata or Metadata()
-        self._network = Network(configuration.directories, self._metadata)
+        network = Network(configuration.directories, self._metadata)
+        self.link, self.is_configured, self.configure = network.link, network.is_configured, network.configure
         region = self._metadata.region()
         if region != configuration.region:
             raise ClaimError(
@@ -284,18 +285,6 @@ class ThisMachine(LustreTools):
             "token": identity.token,
         }
         write(self._at.run / "node.json", json.dumps(document) + "\n")
-
-    def link(self, mac: str) -> str | None:
-        """The name of a network interface."""
-        return self._network.link(mac)
-
-    def is_configured(self, link: str, address: str) -> bool:
-        """Whether the interface is up as configured."""
-        return self._network.is_configured(link, address)
-
-    def configure(self, link: str, mac: str, address: str) -> None:
-        """Bring it up with its address, and route by source."""
-        self._network.configure(link, mac, address)
 
     def path(self, volume: str, name: str) -> str | None:
         """By what the disk itself says it is: names such as nvme1n1 change from start to start."""

@@ -1,13 +1,8 @@
-"""The verbs of a repository that FSx for Lustre carries.
+"""A repository that FSx for Lustre carries: its verbs, its tasks, followed to their end, and how it stands.
 
-The report of files that a task could not do: REPORT_CSV_20191124, which FSx puts into the bucket.
-
-Columns are file, status and error (Amazon FSx API Reference, CompletionReport); whether a line of titles
-comes first is not said there, so that one is passed over.
-
-How a repository stands that FSx for Lustre carries: association, tasks, and what is in the bucket.
-
-Data repository tasks of FSx: started once, followed to their end, and cancelled when the command is.
+The report of files that a task could not do is REPORT_CSV_20191124, which FSx puts into the bucket. Columns
+are file, status and error (Amazon FSx API Reference, CompletionReport); whether a line of titles comes first
+is not said there, so that one is passed over.
 """
 
 from __future__ import annotations

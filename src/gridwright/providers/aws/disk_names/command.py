@@ -1,7 +1,5 @@
 """The command itself: `disk_names.pyz` names the volumes of this server, and waits until all are there.
 
-From tags of volumes to rules of udev. Nothing here asks or changes anything.
-
 What /etc/gridwright/disk-names.json says: names of this server's volumes, and their tags.
 
 ```json

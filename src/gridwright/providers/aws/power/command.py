@@ -1,12 +1,6 @@
 """The command itself: `power.pyz`, which gridwright-power.service runs on the head node.
 
-The machines of a grid on AWS as a supply of nodes.
-
-Decides what is to be done about one group. Nothing here changes anything.
-
-The cloud of powered nodes: Auto Scaling and DynamoDB, each call with a limit of time and of tries.
-
-What powering nodes asks of the cloud: one Auto Scaling group, and the table of claims.
+What is to be done about a group is decided out of what the group and the table of claims hold.
 """
 
 from __future__ import annotations
@@ -22,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Union
+from typing import Any, Protocol
 
 from gridwright.node_programs.power.nodes import PowerStates
 from gridwright.node_programs.power.reconciler import PowerReconciler, RequestLog, reconcile
@@ -311,53 +305,32 @@ def _call(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401
 
 
 @dataclass(frozen=True)
-class Want:
+class Step:
+    """One change of the table or of a group, and what is said of it."""
+
+    text: str
+    do: Callable[[PowerCloud], None]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _want(node: str, now: float) -> Step:
     """Write down that a node is wanted on, before there is a machine that could claim it."""
-
-    node: str
-
-    def __str__(self) -> str:
-        return f"{self.node} is wanted on"
+    return Step(f"{node} is wanted on", lambda cloud: cloud.want(node, now))
 
 
-@dataclass(frozen=True)
-class WantNoMore:
+def _want_no_more(node: str) -> Step:
     """Take that away, before its machine ends: no other one claims it."""
-
-    node: str
-
-    def __str__(self) -> str:
-        return f"{self.node} is wanted no more"
+    return Step(f"{node} is wanted no more", lambda cloud: cloud.want_no_more(node))
 
 
-@dataclass(frozen=True)
-class End:
-    """Terminate a machine."""
-
-    machine: str
-    shrink: bool
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.machine} ends: {self.why}"
-
-
-@dataclass(frozen=True)
-class Resize:
-    """Have a group have so many machines."""
-
-    desired: int
-    before: int
-
-    def __str__(self) -> str:
-        return f"{self.desired} machines instead of {self.before}"
-
-
-Step = Union[Want, WantNoMore, End, Resize]  # noqa: UP007 - 3.9
+def _end(machine: str, why: str, *, shrink: bool) -> Step:
+    return Step(f"{machine} ends: {why}", lambda cloud: cloud.end(machine, shrink=shrink))
 
 
 def steps(
-    group: PoweredGroup, wanted: frozenset[str], state: GroupState, table: TableState
+    group: PoweredGroup, wanted: frozenset[str], state: GroupState, table: TableState, now: float
 ) -> Iterator[Step]:
     """What to do, in order, so that the group has one machine for each node that is wanted, and no other.
 
@@ -368,9 +341,9 @@ def steps(
     nodes = frozenset(group.always_on) | (wanted & frozenset(group.powered))
     for node in group.powered:
         if node in nodes and node not in table.wanted:
-            yield Want(node)
+            yield _want(node, now)
         if node not in nodes and node in table.wanted:
-            yield WantNoMore(node)
+            yield _want_no_more(node)
     there = set(state.machines)
     target = min(len(nodes), state.most)
     desired = state.desired
@@ -378,13 +351,13 @@ def steps(
     for machine, why in _unwanted(group, nodes, state, table):
         # Where the group is no larger than it should be, another one takes the place of what is not wanted.
         shrink = desired > max(target, state.least)
-        yield End(machine, shrink, why)
+        yield _end(machine, why, shrink=shrink)
         desired -= shrink
         ended += 1
     # Lowered below what is there, the group would choose by itself which machines end.
     aim = max(target, len(there) - ended, state.least) if target < desired else target
     if aim != desired:
-        yield Resize(aim, desired)
+        yield Step(f"{aim} machines instead of {desired}", lambda cloud: cloud.resize(state, aim))
 
 
 def _unwanted(
@@ -458,22 +431,12 @@ class AwsSupply:
             # The group first: a machine that claims a node meanwhile is its owner by the table.
             state = self._cloud.group(group.name)
             table = self._cloud.table(group.nodes)
-            for step in steps(group, desired, state, table):
-                self._carry_out(state, step)
+            for step in steps(group, desired, state, table, self._now()):
+                step.do(self._cloud)
                 done.append(f"{group.name}: {step}")
             if without_machine(group, desired, state, table):
                 failed |= hopeless(group, desired, state, table, self._cloud.starts(state))
         return Settled(failed, tuple(done))
-
-    def _carry_out(self, state: GroupState, step: Step) -> None:
-        if isinstance(step, Want):
-            self._cloud.want(step.node, self._now())
-        elif isinstance(step, WantNoMore):
-            self._cloud.want_no_more(step.node)
-        elif isinstance(step, End):
-            self._cloud.end(step.machine, shrink=step.shrink)
-        elif isinstance(step, Resize):
-            self._cloud.resize(state, step.desired)
 
 
 EVERY_S = 30.0

@@ -1,22 +1,7 @@
-"""All looks together, each for itself: what these credentials may not look at is said.
+"""`up --check` on AWS: all looks together, each for itself; what these credentials may not look at is said.
 
-Roles that services of AWS take, which are made with the first thing of a service in an account.
-
-What a whole grid counts against the quotas of an account.
-
-Whether the zone of a grid is one of the region, and has all of its instance types.
-
-What these credentials may do, as far as EC2 tells it without doing it (DryRun).
-
-Whether Auto Scaling may use the KMS key of a grid: else groups start no machine, and say little of it.
-
-What other things in the account count against its quotas; a grid's own are left out by their tag.
-
-Service quotas of an account: which there are, what counts against each, and which are too small.
-
-Whether machines could read the secret that the spec names for its directory of users.
-
-Whether alarms of a grid reach somebody by the SNS topic of its spec.
+Zones and types, roles of services, quotas and what others use of them, rights as far as EC2 tells them
+without doing it (DryRun), the KMS key, the secret of the directory of users, and the topic of alarms.
 """
 
 from __future__ import annotations
@@ -34,15 +19,16 @@ from typing import Any
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import GRAVEST_FIRST, Finding, nearest
+from gridwright.providers.aws.alarms import stored_gib
 from gridwright.providers.aws.costs import ROOT_VOLUME
 from gridwright.providers.aws.images import image_findings, images, images_to_keep
+from gridwright.providers.aws.instances import described_instances
 from gridwright.providers.aws.launching import root_size
 from gridwright.providers.aws.layout import DEFAULT_VOLUME, AwsLayout, Machine, Role, fsx_file_systems
 from gridwright.providers.aws.names import GRID_TAG
 from gridwright.providers.aws.preflight.site_vpc import chosen, subnet_findings, vpc_findings, way_findings
 from gridwright.providers.aws.session import DENIED, Cloud, CloudError, action_of
-from gridwright.providers.aws.stacks import Stacks
-from gridwright.providers.aws.storage_template import stored_gib
+from gridwright.providers.aws.stacks import Stacks, tags_of
 from gridwright.providers.provider import Caller, Preflight, QuotaUse
 from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
@@ -241,17 +227,15 @@ class AccountUsage:
                 yield each
 
     def _is_ours(self, resource: Mapping[str, Any]) -> bool:
-        tags = {tag["Key"]: tag["Value"] for tag in resource.get("Tags") or ()}
-        return tags.get(GRID_TAG) == self.grid
+        return tags_of(resource).get(GRID_TAG) == self.grid
 
     def _vcpus(self) -> Amounts:
         """Instances on demand that run, by family: spot and capacity blocks have quotas of their own."""
         found: dict[tuple[str, str], float] = defaultdict(float)
         states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-        for reservation in self.cloud.listed("ec2", "describe_instances", "Reservations", Filters=states):
-            for each in reservation["Instances"]:
-                if not self._is_ours(each) and not each.get("InstanceLifecycle"):
-                    found["vcpus", family(each["InstanceType"])] += self._vcpus_of(each)
+        for each in described_instances(self.cloud, states):
+            if not self._is_ours(each) and not each.get("InstanceLifecycle"):
+                found["vcpus", family(each["InstanceType"])] += self._vcpus_of(each)
         return found
 
     def _vcpus_of(self, instance: Mapping[str, Any]) -> int:
@@ -360,10 +344,6 @@ def _principals(statement: dict[str, Any]) -> list[str]:
     named = statement.get("Principal", [])
     named = named.get("AWS", []) if isinstance(named, dict) else named
     return [named] if isinstance(named, str) else list(named)
-
-
-ALLOWED = "DryRunOperation"
-"""The code of EC2's answer where the call would be made."""
 
 
 def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterator[Finding]:

@@ -510,8 +510,6 @@ def _named_endpoints(
 
 def _lets_in(cloud: Cloud, layout: AwsLayout, groups: list[str]) -> bool:
     """Whether a rule lets HTTPS in from an address of the grid; one that names a group may."""
-    from ipaddress import IPv4Network
-
     if not groups:
         return True
     ranges = list(layout.subnets.values())
@@ -522,7 +520,7 @@ def _lets_in(cloud: Cloud, layout: AwsLayout, groups: list[str]) -> bool:
             every = rule.get("IpProtocol") == "-1"
             if not every and not int(rule.get("FromPort", -1)) <= HTTPS <= int(rule.get("ToPort", -1)):
                 continue
-            from_ranges = [IPv4Network(each["CidrIp"]) for each in rule.get("IpRanges", ())]
+            from_ranges = [Network(each["CidrIp"]) for each in rule.get("IpRanges", ())]
             if any(each.overlaps(one) for each in ranges for one in from_ranges):
                 return True
             if rule.get("UserIdGroupPairs") or rule.get("PrefixListIds"):

@@ -1,7 +1,4 @@
-"""The command itself: `cards.pyz` waits for the cards of this machine, and gives them their addresses.
-
-Pure: which commands give a card its address, out of what the metadata service and the kernel say.
-"""
+"""The command itself: `cards.pyz` waits for the cards of this machine, and gives them their addresses."""
 
 from __future__ import annotations
 

@@ -1,15 +1,11 @@
-"""Which deployer a grid has, by its spec.
+"""Terraform roots carried out by tofu or terraform on this machine, and the deployer that a spec names.
 
-The login of Gridwright's own calls, as the Terraform provider of OCI takes it from its environment.
+The Terraform provider of OCI reads each setting of its login from TF_VAR_name (oracle/terraform-provider-oci,
+provider.go), and knows neither OCI_CLI_CONFIG_FILE nor OCI_CLI_PROFILE: what Gridwright itself logs in by is
+put there, so that both are the same user.
 
-The provider reads each setting from TF_VAR_name (oracle/terraform-provider-oci, provider.go), and knows
-neither OCI_CLI_CONFIG_FILE nor OCI_CLI_PROFILE. So both would not be the same user without this.
-
-Carries the roots out by tofu or terraform on this machine, with states in a directory of the user's.
-
-The files of a stack on this machine: those of its root, the state beside them, and the lock of all.
-
-Files that Gridwright has not written stay: with a backend.tf of its own a site keeps the state elsewhere.
+A stack is a directory with the files of its root and the state beside them. Files that Gridwright has not
+written stay: with a backend.tf of its own a site keeps the state elsewhere.
 """
 
 from __future__ import annotations

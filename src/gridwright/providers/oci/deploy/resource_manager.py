@@ -70,14 +70,6 @@ def unprotected(
 # What carries out a Terraform root and keeps its state: Resource Manager and a local tool are alike here.
 
 
-class DeployedStack(Protocol):
-    """A root that was handed over, with its state."""
-
-    @property
-    def display_name(self) -> str:
-        """gridwright-GRID-PART."""
-
-
 class Deployer(Protocol):
     """Carries out roots. Every method raises GridwrightError (ENVIRONMENT) with the tool's own words.
 
@@ -176,13 +168,11 @@ def _wait(cloud: OciCloud, look: str, name: str, caller: Caller, poll_s: float) 
                 remedy="read the log of that work request in the console, under the stack, then run the same "
                 "command",
             )
-        if caller.stop.wait(poll_s):
-            raise KeyboardInterrupt
+        caller.pause(poll_s)
 
 
 # Stacks and jobs of OCI Resource Manager, which keeps the state of Terraform and runs it.
 
-SERVICE, CLIENT = "resource_manager", "ResourceManagerClient"
 POLL_S = 5.0
 LONGEST_JOB_S = 24 * 3600.0
 """Resource Manager ends jobs by itself after this time (OCI, Resource Manager limits)."""
@@ -208,7 +198,7 @@ class ResourceManager:
     def find(self, name: str) -> Any:  # noqa: ANN401 - the SDK has no types
         """The stack of a name, None where there is none. Raises GridwrightError."""
         listed = self.cloud.listed(
-            SERVICE, CLIENT, "list_stacks", compartment_id=self.compartment, display_name=name
+            *_MANAGER, "list_stacks", compartment_id=self.compartment, display_name=name
         )
         found = [each for each in listed if each.lifecycle_state not in ("DELETED", "DELETING")]
         if len(found) > 1:
@@ -302,7 +292,7 @@ class ResourceManager:
 
     def _wait_for_others(self, stack: Any) -> None:  # noqa: ANN401
         """Let a job end that somebody, or an interrupted command, has started: there is one at a time."""
-        for job in self.cloud.listed(SERVICE, CLIENT, "list_jobs", stack_id=stack.id):
+        for job in self.cloud.listed(*_MANAGER, "list_jobs", stack_id=stack.id):
             if job.lifecycle_state not in _OVER:
                 self.caller.say(
                     f"{stack.display_name}: {job.operation.lower()} job {job.id} runs; waiting for it"
@@ -312,8 +302,7 @@ class ResourceManager:
     def _wait(self, job: Any) -> Any:  # noqa: ANN401
         until = time.monotonic() + LONGEST_JOB_S
         while job.lifecycle_state not in _OVER and time.monotonic() < until:
-            if self.caller.stop.wait(self.poll_s):
-                raise KeyboardInterrupt
+            self.caller.pause(self.poll_s)
             job = self._call("get_job", job.id)
         return job
 
@@ -331,7 +320,7 @@ class ResourceManager:
         )
 
     def _call(self, operation: str, *arguments: object, **more: object) -> Any:  # noqa: ANN401
-        return self.cloud.call(SERVICE, CLIENT, operation, *arguments, **more)
+        return self.cloud.call(_MANAGER[0], _MANAGER[1], operation, *arguments, **more)
 
     def _bytes(self, operation: str, *arguments: object, **more: object) -> bytes:
         data = self._call(operation, *arguments, **more)

@@ -1,10 +1,6 @@
-"""The verbs of a repository that Oracle's managed Lustre carries.
+"""A repository that Oracle's managed Lustre carries: its verbs, sync jobs of its link, and how it stands.
 
-Objects of a linked bucket by Object Storage's own API, with the credentials that all of OCI takes.
-
-How a repository stands that managed Lustre carries: its link, jobs, and what is in the bucket.
-
-Sync jobs of a link: started in their turn, followed to their end, and stopped when the command is.
+Objects of the bucket are asked for by Object Storage's own API, with the credentials that all of OCI takes.
 """
 
 from __future__ import annotations

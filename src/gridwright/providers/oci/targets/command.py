@@ -1,10 +1,6 @@
 """The command itself: `targets.pyz`.
 
-The machine itself, as a server of Lustre. Every command has a limit of time.
-
-Carries the steps out: looks, decides, does one thing, and looks again until all targets are mounted.
-
-Decides the next step towards targets that run. Nothing here changes anything.
+It looks, decides, does one thing, and looks again until all targets are mounted.
 
 /etc/gridwright/targets.json: what this server is to serve, read and checked before anything is done.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from gridwright.providers.boot.bundle import LOGS, PREFIX, Bundle, Part, pointer
+from gridwright.providers.boot.reports import BootReport
 from gridwright.providers.oci.layout import GRID, STORAGE, OciLayout, OciMachine, OciRole, services, tags
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.targets.command import PREFIX as TARGETS
@@ -212,37 +212,6 @@ def statements_of(layout: OciLayout, name: str, group: str, *, has_volumes: bool
 # What machines tell of how they set themselves up: an object of the bucket for each, by its name.
 
 _OBJECTS = ("object_storage", "ObjectStorageClient")
-RESTARTING = "restarting"
-"""How the reason begins that a machine gives while it restarts (boot/set_up.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class OciBootReport:
-    """How a machine got on with a bundle; boot/set_up.py of its bundle writes it."""
-
-    name: str
-    instance: str
-    """Its OCID."""
-    state: str
-    """running, done or failed."""
-    bundle: str
-    tries: int
-    reason: str
-    """Why it failed, or what it is at."""
-    log: str
-    """The last lines of the log of a try that failed."""
-    at: str
-    """When it was told, as 2026-11-23T09:15:00Z."""
-
-    def is_of(self, instance: str | None, bundle: str | None) -> bool:
-        """Whether it is of this instance and this bundle: an earlier machine of the name may have told it."""
-        return self.instance == instance and self.bundle == bundle
-
-    @property
-    def text(self) -> str:
-        """In a few words."""
-        tries = f", try {self.tries}" if self.tries > 1 or self.state == "failed" else ""
-        return self.reason if self.state == "running" and self.reason else f"{self.state}{tries}"
 
 
 class BootReports:
@@ -255,9 +224,9 @@ class BootReports:
         self._cloud = cloud
         self._where = (namespace, bucket)
         self._etags: dict[str, str | None] = {}
-        self._reports: dict[str, OciBootReport] = {}
+        self._reports: dict[str, BootReport] = {}
 
-    def look(self, machines: Collection[str]) -> Mapping[str, OciBootReport]:
+    def look(self, machines: Collection[str]) -> Mapping[str, BootReport]:
         """The last report of each of these machines that has told something. Raises OciCallError.
 
         What was read before an error is kept: the next look goes on from there.
@@ -294,11 +263,11 @@ class BootReports:
                 return found
 
 
-def _read(machine: str, text: str | None) -> OciBootReport | None:
+def _read(machine: str, text: str | None) -> BootReport | None:
     """A report; None where it is gone, or another release has put it there: the machine tells again."""
     try:
         found = json.loads(text or "")
-        return OciBootReport(
+        return BootReport(
             name=machine, instance=str(found["instance"]), state=str(found["state"]),
             bundle=str(found["bundle"]), tries=int(found["tries"]), reason=str(found["reason"]),
             log=str(found["log"]), at=str(found["at"]),

@@ -1,15 +1,11 @@
 """The command itself: `volumes.pyz` gives a machine its volumes, `volumes.pyz --leave` takes them from it.
 
-Pure: which commands give this machine its volumes, or take them from it, and what stands in the way.
+Which commands do that is decided out of what the cloud lists and what this machine has of iSCSI now: records,
+sessions with their disks, names, and who uses a disk.
 
-What this machine has of iSCSI now: records, sessions with their disks, names, and who uses a disk.
-
-Files in which iscsiadm keeps its records of targets.
-
-iscsiadm writes them without a flush: a machine that loses its power soon after may find empty or cut ones. It
-neither reads nor replaces nor removes those (status 6 of open-iscsi 2.1.8), and logins fail from then on.
-
-Volumes that are attached to this machine, as the cloud lists them, and those that it should have.
+iscsiadm writes its records of targets without a flush: a machine that loses its power soon after may find
+empty or cut ones. It neither reads nor replaces nor removes those (status 6 of open-iscsi 2.1.8), and logins
+fail from then on.
 """
 
 from __future__ import annotations

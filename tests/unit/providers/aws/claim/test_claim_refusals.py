@@ -11,7 +11,7 @@ from gridwright.node_programs.lustre_targets.device import BLANK, FOREIGN, TARGE
 from gridwright.node_programs.lustre_targets.problems import ClaimError
 from gridwright.node_programs.lustre_targets.states import FORMATTED, NEW
 from gridwright.providers.aws.claim.command import Claimant
-from gridwright.providers.aws.claim.deciding import Done, Mount, Step
+from gridwright.providers.aws.claim.deciding import Done, NextStep
 from gridwright.providers.aws.claim.records import Identity, Interface, LostError, Record, VolumeRecord
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 
@@ -191,11 +191,11 @@ def test_a_machine_that_answers_and_runs_no_management_server_is_waited_for(worl
     """lctl ping is true of it; each mount ends with 110 after a minute."""
     world.mgs_runs = False
     claimant = world.claimant(ME)
-    steps: list[Step] = []
+    steps: list[NextStep] = []
     claimant.tell = steps.append
     text = refused(world, claimant)
     assert "the management server 10.20.64.10@tcp does not answer; waited 900 s" in text
-    assert sum(isinstance(each, Mount) for each in steps) > 3
+    assert sum(str(each).startswith("mount ") for each in steps) > 3
     world.mgs_runs = True
     assert isinstance(claimant.machine, Machine)
     assert isinstance(world.again(claimant.machine).run(), Done)
