@@ -190,10 +190,17 @@ def content(package: Path, version: str) -> dict[str, Any]:
     }
 
 
+def text(found: Any, indent: str = "") -> str:
+    """JSON with a row for each argument: an object that has no others in it is one line."""
+    if not isinstance(found, dict) or not any(isinstance(each, dict) for each in found.values()):
+        return json.dumps(found, sort_keys=True)
+    rows = (f"{indent} {json.dumps(key)}: {text(found[key], indent + ' ')}" for key in sorted(found))
+    return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+
+
 def main() -> None:
     """Write the file."""
-    found = content(Path(sys.argv[1]), sys.argv[2])
-    FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    FILE.write_text(text(content(Path(sys.argv[1]), sys.argv[2])) + "\n")
 
 
 if __name__ == "__main__":
