@@ -10,13 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from oci.resource_manager import models
 
+from tests.support.http_service import QuietHandler, http_server, running, url_of
 from tests.support.oci_cloud.account import WHEN, Account
 from tests.support.oci_cloud.account import refused as _refused
 from tests.support.oci_cloud.attachment_rules import refused_attachment, refused_removal
@@ -328,10 +328,7 @@ def serving() -> Iterator[OciDouble]:
     """A double that answers on a port of this machine."""
     double, lock = OciDouble(), threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
+    class Handler(QuietHandler):
         def _any(self) -> None:
             length = int(self.headers.get("content-length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
@@ -367,13 +364,7 @@ def serving() -> Iterator[OciDouble]:
 
         do_GET = do_POST = do_PUT = do_DELETE = _any
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    double.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    server = http_server(Handler)
+    double.url = url_of(server)
+    with running(server):
         yield double
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

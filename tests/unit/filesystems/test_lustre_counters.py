@@ -195,17 +195,13 @@ STATS = printed("330-after-write-b-obdfilter-stats") + printed("310-before-c-osc
 JOBS = printed("330-after-write-i-job_stats-ost")
 
 
-@given(st.integers(0, len(STATS)), st.integers(0, len(STATS)), st.text(max_size=20))
-def test_garbled_statistics_are_read_or_refused(start: int, end: int, put: str) -> None:
+@pytest.mark.parametrize(("parse", "text"), [(parse_stats, STATS), (parse_job_stats, JOBS)])
+@given(st.data(), st.text(max_size=20))
+def test_garbled_statistics_are_read_or_refused(
+    parse: Callable[[str], object], text: str, data: st.DataObject, put: str
+) -> None:
+    start, end = (data.draw(st.integers(0, len(text))) for _ in range(2))
     try:
-        parse_stats(STATS[:start] + put + STATS[end:])
-    except GridwrightError as error:
-        assert "without root" in str(error)
-
-
-@given(st.integers(0, len(JOBS)), st.integers(0, len(JOBS)), st.text(max_size=20))
-def test_garbled_job_statistics_are_read_or_refused(start: int, end: int, put: str) -> None:
-    try:
-        parse_job_stats(JOBS[:start] + put + JOBS[end:])
+        parse(text[:start] + put + text[end:])
     except GridwrightError as error:
         assert "without root" in str(error)

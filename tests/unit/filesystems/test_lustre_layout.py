@@ -18,7 +18,6 @@ from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.layout import parse_layout, read_layout
 from gridwright.filesystems.lustre_client.layout_command import (
-    ADVISED,
     apply_layout,
     plain,
     progressive,
@@ -158,10 +157,6 @@ def test_a_layout_is_set_and_read_back() -> None:
     )
     with pytest.raises(GridwrightError, match=r"was not set: .*Invalid argument"):
         apply_layout(refused, "/l/x", plain(1, pool="nopool"))
-
-
-def test_the_advised_layout_can_be_set() -> None:
-    assert len(set_layout_command(ADVISED, "/l")) == 2 + 3 * 4 + 1
 
 
 ONE, TWO = printed("205-getstripe-default"), printed("211-getstripe-yaml-c2")

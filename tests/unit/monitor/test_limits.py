@@ -35,53 +35,32 @@ def told(sources: GroupSources) -> dict[tuple[str, ...], float]:
     return {each.key: each.value for each in readings}
 
 
-def test_groups_of_version_1_tell_their_own_limits_and_bytes(tmp_path: Path) -> None:
-    job = "cg/blkio/slurm/job_17"
-    found = told(
-        put(
-            tmp_path,
-            {
-                f"{job}/blkio.throttle.read_bps_device": "8:0 4000000\n",
-                f"{job}/blkio.throttle.write_iops_device": "8:0 100\n",
-                f"{job}/blkio.throttle.io_service_bytes": "8:0 Read 123\n8:0 Write 5\nTotal 128\n",
-                f"{job}/blkio.throttle.io_serviced": "8:0 Read 3\n8:0 Write 2\nTotal 5\n",
-                "cg/blkio/free/blkio.throttle.read_bps_device": "",
-                "cg/cpu/slurm/job_17/cpu.cfs_quota_us": "50000\n",
-                "cg/cpu/slurm/job_17/cpu.stat": "nr_periods 10\nnr_throttled 4\nthrottled_time 2000000000\n",
-                "cg/cpu/free/cpu.cfs_quota_us": "-1\n",
-                "cg/cpu/free/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
-            },
-            FIRST,
-        )
-    )
-    assert found == {
-        ("gridwright_group_io_limit_bytes", "/slurm/job_17", "8:0", "read"): 4e6,
-        ("gridwright_group_io_bytes_total", "/slurm/job_17", "8:0", "read"): 123,
-        ("gridwright_group_io_limit_requests", "/slurm/job_17", "8:0", "write"): 100,
-        ("gridwright_group_io_requests_total", "/slurm/job_17", "8:0", "write"): 2,
-        ("gridwright_group_periods_total", "/slurm/job_17"): 10,
-        ("gridwright_group_throttled_periods_total", "/slurm/job_17"): 4,
-        ("gridwright_group_throttled_seconds_total", "/slurm/job_17"): 2.0,
-    }
+VERSION_1 = {
+    "cg/blkio/slurm/job_17/blkio.throttle.read_bps_device": "8:0 4000000\n",
+    "cg/blkio/slurm/job_17/blkio.throttle.write_iops_device": "8:0 120\n",
+    "cg/blkio/slurm/job_17/blkio.throttle.io_service_bytes": "8:0 Read 9\n8:0 Write 5\nTotal 14\n",
+    "cg/blkio/slurm/job_17/blkio.throttle.io_serviced": "8:0 Read 3\n8:0 Write 6\nTotal 9\n",
+    "cg/blkio/free/blkio.throttle.read_bps_device": "",
+    "cg/cpu/slurm/job_17/cpu.cfs_quota_us": "50000\n",
+    "cg/cpu/slurm/job_17/cpu.stat": "nr_periods 10\nnr_throttled 4\nthrottled_time 2000000000\n",
+    "cg/cpu/free/cpu.cfs_quota_us": "-1\n",
+    "cg/cpu/free/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
+}
+VERSION_2 = {
+    "cg/slurm/job_17/io.max": "8:0 rbps=4000000 wbps=max riops=max wiops=120\n",
+    "cg/slurm/job_17/io.stat": "8:0 rbytes=9 wbytes=8 rios=7 wios=6 dbytes=0 dios=0\n8:16 rbytes=1\n",
+    "cg/slurm/job_17/cpu.max": "50000 100000\n",
+    "cg/slurm/job_17/cpu.stat": "usage_usec 1\nnr_periods 10\nnr_throttled 4\nthrottled_usec 2000000\n",
+    "cg/free/cpu.max": "max 100000\n",
+    "cg/free/io.max": "",
+}
 
 
-def test_groups_of_version_2_tell_what_is_no_max(tmp_path: Path) -> None:
-    job = "cg/slurm/job_17"
-    found = told(
-        put(
-            tmp_path,
-            {
-                f"{job}/io.max": "8:0 rbps=4000000 wbps=max riops=max wiops=120\n",
-                f"{job}/io.stat": "8:0 rbytes=9 wbytes=8 rios=7 wios=6 dbytes=0 dios=0\n8:16 rbytes=1\n",
-                f"{job}/cpu.max": "50000 100000\n",
-                f"{job}/cpu.stat": "usage_usec 1\nnr_periods 10\nnr_throttled 4\nthrottled_usec 2000000\n",
-                "cg/free/cpu.max": "max 100000\n",
-                "cg/free/io.max": "",
-            },
-            SECOND,
-        )
-    )
-    assert found == {
+@pytest.mark.parametrize(
+    ("files", "mounts"), [(VERSION_1, FIRST), (VERSION_2, SECOND)], ids=["version 1", "version 2"]
+)
+def test_groups_tell_their_own_limits_and_bytes(tmp_path: Path, files: dict[str, str], mounts: str) -> None:
+    assert told(put(tmp_path, files, mounts)) == {
         ("gridwright_group_io_limit_bytes", "/slurm/job_17", "8:0", "read"): 4e6,
         ("gridwright_group_io_bytes_total", "/slurm/job_17", "8:0", "read"): 9,
         ("gridwright_group_io_limit_requests", "/slurm/job_17", "8:0", "write"): 120,

@@ -89,25 +89,35 @@ def test_a_running_run_has_no_verdict() -> None:
     assert verdict_in_words(built_runs.run_record("running"), None).headline == "Still running: no verdict"
 
 
-def test_one_met_library_is_named_with_its_figures() -> None:
-    verdict = judged(built_runs.library("data", 100, None, two(141.4, 162.9)))
-    assert verdict.sentence == "data writes 141 and reads 163 MB/s per core against the 100 it requires."
-
-
-def test_a_near_miss_shows_the_digits_that_tell() -> None:
-    verdict = judged(built_runs.library("data", 125, None, two(140, 124.96)))
-    assert verdict.kind == "missed"
-    assert "reads 124.96 MB/s per core against the 125 it requires" in verdict.sentence
-
-
-def test_several_misses_stand_together() -> None:
+@pytest.mark.parametrize(
+    ("measured", "kind", "sentence"),
+    [
+        (
+            {"data": (100, 141.4, 162.9)},
+            "met",
+            "data writes 141 and reads 163 MB/s per core against the 100 it requires.",
+        ),
+        (
+            {"data": (125, 140, 124.96)},
+            "missed",
+            "data writes 140 and reads 124.96 MB/s per core against the 125 it requires.",
+        ),
+        (
+            {"data": (100, 90, 91), "work": (125, 92, 93)},
+            "missed",
+            "data writes 90.0 and reads 91.0 MB/s per core against the 100 it requires; "
+            "work writes 92.0 and reads 93.0 MB/s per core against the 125.",
+        ),
+    ],
+    ids=["one met", "a near miss shows the digits that tell", "several misses"],
+)
+def test_libraries_are_named_with_their_figures(
+    measured: dict[str, tuple[float, float, float]], kind: str, sentence: str
+) -> None:
     verdict = judged(
-        built_runs.library("data", 100, None, two(90, 91)), built_runs.library("work", 125, None, two(92, 93))
+        *(built_runs.library(name, need, None, two(*rates)) for name, (need, *rates) in measured.items())
     )
-    assert verdict.sentence == (
-        "data writes 90.0 and reads 91.0 MB/s per core against the 100 it requires; "
-        "work writes 92.0 and reads 93.0 MB/s per core against the 125."
-    )
+    assert (verdict.kind, verdict.sentence) == (kind, sentence)
 
 
 def test_wrong_data_is_a_miss_and_says_so() -> None:

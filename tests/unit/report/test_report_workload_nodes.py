@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -67,7 +66,7 @@ def test_of_many_nodes_those_with_the_lowest_means_are_drawn() -> None:
     assert table.folded
 
 
-def test_a_lost_node_is_told_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_node_is_told_everywhere() -> None:
     lost = record(lost=True)
     table = nodes_table(lost.nodes)
     assert table is not None
@@ -75,8 +74,7 @@ def test_a_lost_node_is_told_everywhere(capsys: pytest.CaptureFixture[str]) -> N
     assert [row[-1].text for row in table.rows] == ["0", "0", "0", "1"]
     again = "right answers. 1 launch had to be started again after compute9 was lost. No requirement"
     assert again in judged_sentence(lost)
-    sys.stdout.write(workload_text(lost))
-    out = capsys.readouterr().out
+    out = workload_text(lost)
     assert "Nodes side by side" in out
     assert "compute9" in out
     assert max(map(len, out.splitlines())) <= 120
@@ -91,12 +89,11 @@ def test_names_of_nodes_are_text() -> None:
     assert chart.figure["layout"]["yaxis"]["ticktext"][0] == "&lt;b&gt;compute1"
 
 
-def test_what_jobs_cost_is_shown_where_launches_were_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_jobs_cost_is_shown_where_launches_were_jobs() -> None:
     shown = record()
     summary = shown.summary.model_copy(update={"harness_s_mean": 0.52, "queued_s_mean": 0.41})
     shown = shown.model_copy(update={"summary": summary})
     facts = dict(workload_part(shown, []).facts)
     assert facts["From one launch of a stream to the next"] == "0.520 s"
     assert facts["From handing a job in to its launch"] == "0.410 s"
-    sys.stdout.write(workload_text(shown))
-    assert "launch to launch 0.520 s" in " ".join(capsys.readouterr().out.split())
+    assert "launch to launch 0.520 s" in " ".join(workload_text(shown).split())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from gridwright.report.terminal.workload import workload_text
@@ -11,20 +9,19 @@ from tests.support.records import launch_record, workload_record
 from tests.unit.report import workload_runs
 
 
-def printed(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(name: str) -> str:
     workload = workload_runs.RUNS[name]().workload
     assert workload is not None
-    sys.stdout.write(workload_text(workload))
-    return capsys.readouterr().out
+    return workload_text(workload)
 
 
 @pytest.mark.parametrize("name", list(workload_runs.RUNS))
-def test_nothing_is_wider_than_a_page_of_a_pipe(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert max(map(len, printed(name, capsys).splitlines())) <= 120
+def test_nothing_is_wider_than_a_page_of_a_pipe(name: str) -> None:
+    assert max(map(len, printed(name).splitlines())) <= 120
 
 
-def test_tests_sums_extent_and_diagnosis_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    out = printed("workload", capsys)
+def test_tests_sums_extent_and_diagnosis_are_printed() -> None:
+    out = printed("workload")
     for words in (
         "compute_mixed_model",
         "ratio mean",
@@ -36,22 +33,21 @@ def test_tests_sums_extent_and_diagnosis_are_printed(capsys: pytest.CaptureFixtu
     assert "failed:" not in out
 
 
-def test_the_first_failures_are_named_and_the_rest_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    out = printed("workload-failing", capsys)
+def test_the_first_failures_are_named_and_the_rest_counted() -> None:
+    out = printed("workload-failing")
     assert out.count("failed: ") == 5
     assert "3 more failed; the report names them" in out
 
 
-def test_what_is_not_known_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    out = printed("workload-imported", capsys)
+def test_what_is_not_known_is_left_out() -> None:
+    out = printed("workload-imported")
     assert "matrix" not in out
     assert "None" not in out
-    assert "None" not in printed("workload-absent", capsys)
+    assert "None" not in printed("workload-absent")
 
 
-def test_markup_of_others_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markup_of_others_is_text() -> None:
     launch = launch_record(1, "[bold]x[/nonsense]", ok=False, reason="[red]y[/oops]", log="[z]")
-    sys.stdout.write(workload_text(workload_record([launch], matrix="[m]", summary={"diagnosis": "[/d]"})))
-    out = capsys.readouterr().out
+    out = workload_text(workload_record([launch], matrix="[m]", summary={"diagnosis": "[/d]"}))
     for words in ("[bold]x[/nonsense]", "[red]y[/oops]", "(log: [z])", "matrix [m]", "[/d]"):
         assert words in out

@@ -8,16 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.plan.design import Plan
 from gridwright.report.designs.words import answer_word, binding, dollars, homes
 from gridwright.report.figures import megabytes
 from gridwright.report.terminal.plan import explanation_text, plan_text
 from tests.unit.report import sample_designs
-
-
-def printed(plan: Plan, capsys: pytest.CaptureFixture[str], limit: int = 10) -> str:
-    sys.stdout.write(plan_text(plan, limit))
-    return capsys.readouterr().out
 
 
 def flat(out: str) -> str:
@@ -25,18 +19,16 @@ def flat(out: str) -> str:
     return " ".join(out.replace("│", " ").split())
 
 
-def test_readings_come_with_their_sources(capsys: pytest.CaptureFixture[str]) -> None:
+def test_readings_come_with_their_sources() -> None:
     plan = sample_designs.plan()
-    out = flat(printed(plan, capsys))
+    out = flat(plan_text(plan))
     for reading in plan.readings:
         assert f"{reading.what} {reading.value} {reading.source}" in out
 
 
-def test_designs_are_ranked_with_cost_rate_resilience_and_what_binds(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_designs_are_ranked_with_cost_rate_resilience_and_what_binds() -> None:
     plan = sample_designs.plan()
-    out = flat(printed(plan, capsys, limit=20))
+    out = flat(plan_text(plan, limit=20))
     first, second = plan.designs[:2]
     cost, month = f"{first.usd_per_hour:.2f}", f"{first.usd_per_hour * 730:,.0f}"
     assert out.startswith(
@@ -71,11 +63,9 @@ def test_what_binds_is_of_the_library_with_the_least_room() -> None:
     assert binding(design) == "lake.oss.volume-bandwidth (data write)"
 
 
-def test_a_limit_leaves_out_the_dearest_but_never_one_of_the_front(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_limit_leaves_out_the_dearest_but_never_one_of_the_front() -> None:
     plan = sample_designs.plan()
-    out = printed(plan, capsys, limit=2)
+    out = plan_text(plan, limit=2)
     assert "3. " not in out
     assert "10 more designs" in out
     front = out[out.index("Pareto front:") : out.index("Neighbours")]
@@ -83,57 +73,52 @@ def test_a_limit_leaves_out_the_dearest_but_never_one_of_the_front(
         assert (f"│ {rank} " in front) == design.front
 
 
-def test_neighbours_say_why_they_are_no_better(capsys: pytest.CaptureFixture[str]) -> None:
+def test_neighbours_say_why_they_are_no_better() -> None:
     plan = sample_designs.plan()
-    out = flat(printed(plan, capsys))
+    out = flat(plan_text(plan))
     assert plan.neighbours
     for each in plan.neighbours:
         cost = f"{dollars(each.usd_per_hour)} USD/h"
         assert f"{each.change}: {each.title}, {cost} {each.why}" in out
 
 
-def test_an_explanation_says_of_each_requirement_whether_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_explanation_says_of_each_requirement_whether_it_fits() -> None:
     explanation = sample_designs.explanation(None)
-    sys.stdout.write(explanation_text(explanation))
-    out = flat(capsys.readouterr().out)
+    out = flat(explanation_text(explanation))
     assert "memory per core 8 GiB 8 GB yes" in out
     assert "network per core 78.1 MB/s 125 MB/s no" in out
     assert "no instance store depends on where work lives open" in out
     assert "work on volumes 66.0 MB/s 125 MB/s not needed" in out
     assert explanation.verdict in out
     assert "the cheapest design with it: –" in out  # noqa: RUF001
-    sys.stdout.write(explanation_text(sample_designs.explanation(sample_designs.designs()[1])))
-    assert "with it: 2 x m5n.16xlarge, FSx persistent-2 of 24 TiB, " in capsys.readouterr().out
+    second = explanation_text(sample_designs.explanation(sample_designs.designs()[1]))
+    assert "with it: 2 x m5n.16xlarge, FSx persistent-2 of 24 TiB, " in second
 
 
-def test_an_impossible_plan_names_what_binds_and_the_nearest_value(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_impossible_plan_names_what_binds_and_the_nearest_value() -> None:
     plan = sample_designs.impossible()
-    out = flat(printed(plan, capsys))
+    out = flat(plan_text(plan))
     assert "demo: no design meets the requirements (9,000 candidates" in out
     assert f"impossible: {plan.impossible[0]}" in out
     assert "Pareto" not in out
 
 
-def test_one_design_is_no_plural(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_design_is_no_plural() -> None:
     plan = sample_designs.plan()
-    assert "1 design meets the requirements" in printed(replace(plan, designs=plan.designs[:1]), capsys)
+    assert "1 design meets the requirements" in plan_text(replace(plan, designs=plan.designs[:1]))
 
 
-def test_eighty_columns_hold_everything(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_eighty_columns_hold_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"COLUMNS": "80", "FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
-    out = printed(sample_designs.plan(), capsys)
+    out = plan_text(sample_designs.plan())
     assert max(map(len, out.splitlines())) <= 80
     assert "4 x m5dn.8xlarge" in out
     assert "binds: lake.oss.volume-bandwidth (data write)" in out
 
 
-def test_markup_of_others_is_text(capsys: pytest.CaptureFixture[str]) -> None:
-    out = flat(printed(sample_designs.hostile(), capsys))
+def test_markup_of_others_is_text() -> None:
+    out = flat(plan_text(sample_designs.hostile()))
     assert out.count("[red]x[/red]") >= 10
 
 

@@ -28,11 +28,6 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def printed(prediction: Prediction, capsys: pytest.CaptureFixture[str], explain: bool = False) -> str:
-    sys.stdout.write(prediction_text(prediction, explain))
-    return capsys.readouterr().out
-
-
 def data_line(prediction: Prediction) -> str:
     """What is said of writing data, whatever the catalogue of the day makes of it."""
     rate = prediction.libraries[0].rates["write"].bytes_per_s_per_core
@@ -49,23 +44,21 @@ def row_of(out: str, library: str, operation: str) -> list[str]:
     raise AssertionError(f"no row of {library} {operation}:\n{out}")
 
 
-def test_the_first_line_says_what_it_is_and_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_line_says_what_it_is_and_what_it_costs() -> None:
     prediction = replace(sample_designs.lake(), usd_per_hour=2.5)
-    assert printed(prediction, capsys).splitlines()[0] == (
+    assert prediction_text(prediction).splitlines()[0] == (
         "demo: 4 nodes x 16 cores; 2.50 USD per hour, 1,825 USD per month (730 h)"
     )
     one = GroupSize("compute", 1, 1, None)
     unknown = replace(prediction, usd_per_hour=None, groups=(one,))
-    assert printed(unknown, capsys).splitlines()[0] == "demo: 1 node x 1 core; cost not known"
+    assert prediction_text(unknown).splitlines()[0] == "demo: 1 node x 1 core; cost not known"
     two = replace(unknown, groups=(one, GroupSize("big", 2, 16, "m5n.8xlarge")))
-    assert printed(two, capsys).startswith("demo: 1 node x 1 core (compute) and 2 nodes x 16 cores (big);")
+    assert prediction_text(two).startswith("demo: 1 node x 1 core (compute) and 2 nodes x 16 cores (big);")
 
 
-def test_each_library_and_direction_has_its_rates_and_the_word_for_met(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_each_library_and_direction_has_its_rates_and_the_word_for_met() -> None:
     prediction = sample_designs.lake()
-    out = printed(prediction, capsys)
+    out = prediction_text(prediction)
     data, work = prediction.libraries[0].rates["write"], prediction.libraries[1].rates["read"]
     row = row_of(out, "data", "write")
     assert row[2] == "20"
@@ -79,17 +72,17 @@ def test_each_library_and_direction_has_its_rates_and_the_word_for_met(
     assert "predicted: requirements missed" in out
 
 
-def test_what_binds_and_how_far_the_next_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_binds_and_how_far_the_next_is() -> None:
     prediction = sample_designs.lake()
     rates = prediction.libraries[0].rates["write"]
-    out = printed(prediction, capsys)
+    out = prediction_text(prediction)
     assert rates.next_bound is not None
     percent = int((rates.next_bound.bytes_per_s / rates.bytes_per_s - 1) * 100)
     assert rates.bound_by.resource in out
     assert f"{rates.next_bound.resource} (+{percent} %)" in out
 
 
-def test_bursts_stand_apart_with_how_long_they_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bursts_stand_apart_with_how_long_they_last() -> None:
     prediction = sample_designs.lake()
     data = prediction.libraries[0]
 
@@ -100,34 +93,32 @@ def test_bursts_stand_apart_with_how_long_they_last(capsys: pytest.CaptureFixtur
         }
         return replace(prediction, libraries=(replace(data, rates=rates),))
 
-    assert "for 30 min 0 s" in printed(prediction, capsys), "what EC2 promises of its bandwidth to volumes"
-    assert "no fact says how long" in printed(lasting(None), capsys)
+    assert "for 30 min 0 s" in prediction_text(prediction), "what EC2 promises of its bandwidth to volumes"
+    assert "no fact says how long" in prediction_text(lasting(None))
     burst = data.rates["write"].burst
     assert burst is not None
     rate = (
         f"{megabytes(burst.bytes_per_s / prediction.cores)} per core, {megabytes(burst.bytes_per_s)} in all"
     )
-    assert f"data write and data read: {rate}, for 20 min 0 s" in printed(lasting(1200.0), capsys)
+    assert f"data write and data read: {rate}, for 20 min 0 s" in prediction_text(lasting(1200.0))
     silent = replace(prediction, libraries=prediction.libraries[1:2])
-    assert "Bursts" not in printed(silent, capsys)
+    assert "Bursts" not in prediction_text(silent)
 
 
-def test_all_libraries_at_once_with_the_peak_factor_and_its_source(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_all_libraries_at_once_with_the_peak_factor_and_its_source() -> None:
     prediction = sample_designs.fsx()
-    out = printed(prediction, capsys)
+    out = prediction_text(prediction)
     assert "35.7 % must be there: met" in out
     assert "peak factor from paper 4632-2020" in out
     assert prediction.together is not None
     short = replace(prediction, together=replace(prediction.together, peak_factor=PeakFactor(0.9, "")))
-    assert "90 % must be there: missed" in printed(short, capsys)
-    assert "All libraries at once" not in printed(sample_designs.unrequired(), capsys)
+    assert "90 % must be there: missed" in prediction_text(short)
+    assert "All libraries at once" not in prediction_text(sample_designs.unrequired())
 
 
-def test_explain_names_every_limit_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_names_every_limit_with_its_source() -> None:
     prediction = sample_designs.lake()
-    out = printed(prediction, capsys, explain=True)
+    out = prediction_text(prediction, explain=True)
     words = " ".join(out.split())
     for library in prediction.libraries:
         for rates in library.rates.values():
@@ -139,18 +130,16 @@ def test_explain_names_every_limit_with_its_source(capsys: pytest.CaptureFixture
     util = megabytes(prediction.libraries[2].rates["write"].bytes_per_s_per_core)
     assert f"util, write: {util} MB/s per core, nothing required" in out
     assert all(cost.what in out for cost in prediction.costs)
-    assert "source:" not in printed(prediction, capsys)
+    assert "source:" not in prediction_text(prediction)
 
 
-def test_libraries_of_which_the_same_is_said_are_explained_once(capsys: pytest.CaptureFixture[str]) -> None:
-    out = printed(sample_designs.fsx(), capsys, explain=True)
+def test_libraries_of_which_the_same_is_said_are_explained_once() -> None:
+    out = prediction_text(sample_designs.fsx(), explain=True)
     assert out.count("work and util, write:") == 1
     assert "util, write:" not in out.replace("work and util, write:", "")
 
 
-def test_explain_names_layouts_with_their_reason_and_what_they_are_worth(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_explain_names_layouts_with_their_reason_and_what_they_are_worth() -> None:
     choice = LayoutChoice(FileLayout((Component(stripe_count=4),)), "for a reason", stated=False)
     placed = (PlacedRates(4, 1.2e9, 1.4e9, 1.8e9), PlacedRates(1, 0.6e9, 0.9e9, 1.8e9))
     layout = LibraryLayout(choice, 32, 16, placed)
@@ -160,26 +149,26 @@ def test_explain_names_layouts_with_their_reason_and_what_they_are_worth(
     rates = replace(data.rates["read"], chain=(*data.rates["read"].chain, narrow))
     libraries = (replace(data, rates={**data.rates, "read": rates}), *others)
     prediction = replace(lake, libraries=libraries, layouts={"data": layout, "work": layout})
-    out = " ".join(printed(prediction, capsys, explain=True).split())
+    out = " ".join(prediction_text(prediction, explain=True).split())
     assert "data and work: 4 OSTs (for a reason)" in out
     assert "large files over 4 OSTs: 32 streams on 16 OSTs share 1,200 MB/s or more in 95 %" in out
     assert "the same files over 1 OST: 32 streams on 16 OSTs share 600 MB/s or more in 95 %" in out
     assert "in 95 % of placements of files on OSTs 2,000 MB/s or more" in out
-    assert "Layouts" not in printed(prediction, capsys)
+    assert "Layouts" not in prediction_text(prediction)
 
 
-def test_findings_come_with_their_remedies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_come_with_their_remedies() -> None:
     finding = Finding("warning", "no-price", "no price is known for [x]", "add the price")
-    out = printed(replace(sample_designs.fsx(), findings=(finding,)), capsys)
+    out = prediction_text(replace(sample_designs.fsx(), findings=(finding,)))
     assert "warning no-price: no price is known for [x]" in out
     assert "add the price" in out
 
 
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("explain", [False, True])
-def test_eighty_columns_hold_everything_uncut(capsys: pytest.CaptureFixture[str], explain: bool) -> None:
+def test_eighty_columns_hold_everything_uncut(explain: bool) -> None:
     prediction = sample_designs.lake()
-    out = printed(prediction, capsys, explain)
+    out = prediction_text(prediction, explain)
     assert "\x1b" not in out
     assert max(map(len, out.splitlines())) <= 80
     for library in prediction.libraries:
@@ -187,8 +176,8 @@ def test_eighty_columns_hold_everything_uncut(capsys: pytest.CaptureFixture[str]
             assert rates.bound_by.resource in out
 
 
-def test_a_pipe_gets_plain_text_of_a_hundred_and_twenty_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    out = printed(sample_designs.lake(), capsys, explain=True)
+def test_a_pipe_gets_plain_text_of_a_hundred_and_twenty_columns() -> None:
+    out = prediction_text(sample_designs.lake(), explain=True)
     assert "\x1b" not in out
     assert max(map(len, out.splitlines())) <= 120
 

@@ -26,12 +26,9 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_ends_with_a_right_answer(name: str, tables: dict[str, TableFacts], tmp_path: Path) -> None:
-    assert run(name, launch(tmp_path, tables)) == (Ended.OK, "")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_its_traffic_is_counted_by_library(name: str, tables: dict[str, TableFacts], tmp_path: Path) -> None:
+def test_it_ends_with_a_right_answer_and_its_traffic_is_counted_by_library(
+    name: str, tables: dict[str, TableFacts], tmp_path: Path
+) -> None:
     made = launch(tmp_path, tables)
     assert run(name, made) == (Ended.OK, "")
     moved = made.traffic.totals()
