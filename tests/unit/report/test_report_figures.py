@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
 
 from gridwright.report import figures
 from gridwright.report.figures import ABSENT
+from gridwright.report.terminal.frame import framed_table
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -106,3 +113,75 @@ def test_facts_of_any_shape_become_text() -> None:
     assert figures.fact("options", []) == ABSENT
     assert figures.label("cpu_model") == "CPU model"
     assert figures.label("memory_bytes") == "Memory"
+
+
+# Tables where there are few columns: every word stays whole, and nothing is wider than the terminal.
+
+WORDS = st.text("abcdefghij-", min_size=1, max_size=20)
+
+
+def shown(table: Table, width: int) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, color_system=None).print(table)
+    return out.getvalue()
+
+
+def checks() -> Table:
+    table = framed_table("Settings", ["level", "check", "nodes"], [])
+    table.add_column("found", overflow="fold")
+    path = "/sys/kernel/mm/transparent_hugepage/enabled = madvise"
+    table.add_row("[yellow]warning[/]", "sysctl-tcp-slow-start-after-idle", "compute[1-16]", path)
+    return table
+
+
+def test_the_frame_goes_before_a_word_is_broken() -> None:
+    assert "┃" in shown(checks(), 140)
+    narrow = shown(checks(), 80)
+    assert "┃" not in narrow
+    for word in ("warning", "sysctl-tcp-slow-start-after-idle", "compute[1-16]"):
+        assert word in narrow
+    assert "/sys/kernel/mm/transparent_hugepage/enabled=madvise" in "".join(
+        line[len("warning sysctl-tcp-slow-start-after-idle compute[1-16]") :].strip().replace(" ", "")
+        for line in narrow.splitlines()[3:]
+    )
+
+
+def test_headings_are_wrapped_before_columns_go_below() -> None:
+    table = framed_table("", ["test"], [f"figure number {letter}" for letter in "abcdefgh"])
+    table.add_row("sort", *["1,234.5"] * 8)
+    narrow = shown(table, 72)
+    assert max(map(len, narrow.splitlines())) <= 72
+    assert narrow.count("sort") == 1
+    below = shown(table, 40)
+    assert below.count("sort") == 2, "columns that do not fit are below, with the first column again"
+    assert below.count("1,234.5") == 8
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4), st.integers(24, 90))
+def test_no_word_is_lost_or_broken(rows: list[tuple[str, str, str]], width: int) -> None:
+    table = framed_table("", ["one"], ["number two", "three"])
+    for row in rows:
+        table.add_row(*row)
+    text = shown(table, width)
+    words = text.split()
+    assert all(len(line) <= width for line in text.splitlines())
+    if "┃" in text:
+        return
+    # Beside the first column, a word that is wider than the terminal has to be broken.
+    key, *others = ([*column] for column in zip(*rows, strict=True))
+    beside = width - max(map(len, [*key, "one"])) - 2
+    fit = [column for column in others if all(len(cell) <= beside for cell in [*column, "number"])]
+    whole = [*fit, key] if fit == others else fit
+    assert all(cell in words for column in whole for cell in column)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_sections_and_styles_are_kept(width: int) -> None:
+    table = framed_table("Title", ["library", "op"], [f"column {n}" for n in range(12)])
+    table.add_row("data", "write", *["[bold red]1[/]"] * 12, end_section=True)
+    table.add_row("work", "read", *["2"] * 12)
+    text = shown(table, width)
+    assert text.startswith("Title")
+    assert "[bold" not in text
+    assert text.count("write") == 1
