@@ -122,7 +122,7 @@ def test_keys_of_another_release_are_kept() -> None:
         assert WORKLOAD_EVENTS.plain(of_workload(began)) == began
 
 
-def test_a_kind_of_another_release_is_not_of_iotest() -> None:
+def test_a_kind_of_another_release_is_not_known() -> None:
     assert IOTEST_EVENTS.read({"event": "of the future"}) is None
     assert IOTEST_EVENTS.read({"no": "event"}) is None
     assert IOTEST_EVENTS.read({"event": ["no", "name"]}) is None
