@@ -21,6 +21,7 @@ from gridwright.beneath import make_private
 from gridwright.repository import contents, export, importing, placing
 from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.made_directories import MadeDirectories
+from gridwright.repository.sending import open_for_sending
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
 from tests.integration.test_repository_known import Library, killed
@@ -483,7 +484,7 @@ def test_a_pipe_that_comes_in_the_place_of_a_file_stops_no_export(
 ) -> None:
     for name in "abc":
         (one.place / name).write_text(name)
-    opens = export.open_for_sending
+    opens = open_for_sending
 
     def exchanges(opened: Any, path: bytes, key: str) -> Any:
         if path == b"b":

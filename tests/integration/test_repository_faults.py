@@ -437,7 +437,7 @@ def test_an_edit_during_the_next_export_makes_no_conflict_that_stays(killed: Kil
     """After what a killed one has sent was looked at, and before, or while, it is sent again."""
     (killed.library / "a").write_bytes(b"first")
     killed.export(1)
-    edits = []
+    edits: list[str] = []
 
     def edit(answer: Answer) -> None:
         if when in answer.path and not edits:

@@ -40,7 +40,7 @@ def files(tmp_path: Path) -> Path:
 
 def takes(library: Path, name: str) -> None:
     root = os.open(library, os.O_RDONLY | os.O_DIRECTORY)
-    around, _ = Trash(root).take(root, name.encode(), name.encode())
+    around, *_ = Trash(root).take(root, name.encode(), name.encode())
     os.close(around)
     os.close(root)
 

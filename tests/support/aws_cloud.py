@@ -8,35 +8,250 @@ in `aws_resources`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import json
+import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import boto3
 import pytest
-from moto.autoscaling.models import FakeAutoScalingGroup
+from moto import backends
+from moto.autoscaling.models import FakeAutoScalingGroup, InstanceState
 from moto.autoscaling.responses import AutoScalingResponse
 from moto.cloudformation import models as stack_models
 from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.responses import ActionResult, EmptyResult
-from moto.ec2.models import ec2_backends
+from moto.ec2.exceptions import InvalidVolumeAttachmentError
+from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.elastic_block_store import EBSBackend
+from moto.ec2.models.launch_templates import LaunchTemplate
+from moto.ec2.utils import parse_user_data
+from moto.elbv2.models import FakeLoadBalancer, elbv2_backends
+from moto.server import ThreadedMotoServer
 from moto.servicequotas.models import ServiceQuotasBackend
 from moto.ssm.models import Parameter, ssm_backends
 
 from gridwright.providers.aws import stacks
 from gridwright.providers.aws.launching import UBUNTU
 from gridwright.providers.aws.names import SLOT_TAG
-from tests.support import aws_balancer, aws_groups, aws_resources, aws_volumes
+from tests.support import aws_resources
 from tests.support.aws_faults import Faults
 from tests.support.aws_machines import ACCOUNT, REGION, AwsMachines
-from tests.support.aws_server import moto_server
 from tests.support.command_server import botocore_once
+
+
+def _register_groups(patch: pytest.MonkeyPatch) -> None:
+    """Have CloudFormation change Auto Scaling groups and machines in place, as AWS does it.
+
+    moto makes a group anew for any change, and forgets which version of a template its instances came from.
+    AWS leaves the instances of a group alone that has no update policy; a machine whose launch template
+    changes it makes anew first, which an interface in use does not allow. What refers to the version of a
+    template follows.
+    """
+    patch.setattr(InstanceState, "__init__", _remembering(InstanceState.__init__))
+    patch.setattr(InstanceState, "launch_template", property(_launched_with))
+    patch.setattr(FakeAutoScalingGroup, "update_from_cloudformation_json", classmethod(_update_group))
+    in_place: Any = classmethod(_update_template(LaunchTemplate.update_from_cloudformation_json))
+    patch.setattr(LaunchTemplate, "update_from_cloudformation_json", in_place)
+    patch.setattr(
+        aws_resources.Machine, "update_from_cloudformation_json", classmethod(_update_machine), raising=False
+    )
+
+
+def _update_template(original: Any) -> Any:
+    """A launch template whose values are what they were has no new version, however the text names them."""
+
+    def update(cls: Any, original_resource: Any, cloudformation_json: dict[str, Any], **more: Any) -> Any:
+        data = copy.deepcopy(cloudformation_json["Properties"]["LaunchTemplateData"])
+        data["UserData"] = parse_user_data(data.get("UserData"))
+        if data == original_resource.latest_version().data:
+            return original_resource
+        return original(original_resource=original_resource, cloudformation_json=cloudformation_json, **more)
+
+    return update
+
+
+def _remembering(original: Any) -> Any:
+    def begin(self: InstanceState, *more: Any, **named: Any) -> None:
+        original(self, *more, **named)
+        group = self.auto_scaling_group
+        self.version = str(getattr(group, "launch_template_version", ""))  # type: ignore[attr-defined]
+
+    return begin
+
+
+def _launched_with(self: Any) -> dict[str, Any] | None:
+    template = self.auto_scaling_group.ec2_launch_template
+    if template is None:
+        return None
+    return {
+        "LaunchTemplateId": template.id,
+        "LaunchTemplateName": template.name,
+        "Version": self.version,
+    }
+
+
+def _update_group(
+    cls: Any,
+    original_resource: Any,
+    new_resource_name: str,
+    cloudformation_json: dict[str, Any],
+    account_id: str,
+    region_name: str,
+) -> Any:
+    given = cloudformation_json["Properties"]
+    assert "UpdatePolicy" not in cloudformation_json, "a rolling update would end the jobs of nodes"
+    original_resource.update(
+        [],
+        int(given["DesiredCapacity"]),
+        int(given["MaxSize"]),
+        int(given["MinSize"]),
+        None,
+        {name: str(value) for name, value in given["LaunchTemplate"].items()},
+        ",".join(given["VPCZoneIdentifier"]),
+        given["HealthCheckGracePeriod"],
+        given["HealthCheckType"],
+    )
+    original_resource.tags = given["Tags"]
+    return original_resource
+
+
+def _update_machine(
+    cls: Any,
+    original_resource: Any,
+    new_resource_name: str,
+    cloudformation_json: dict[str, Any],
+    account_id: str,
+    region_name: str,
+) -> Any:
+    given = cloudformation_json["Properties"]
+    if str(given["LaunchTemplate"]["Version"]) != original_resource.version:
+        (interface,) = (each["NetworkInterfaceId"] for each in given["NetworkInterfaces"])
+        raise ValidationError(message=f"Interface: [{interface}] in use.")
+    original_resource.instance_type = given["InstanceType"]
+    return original_resource
+
+
+def _follow_templates(stack: Any, resources: dict[str, Any]) -> None:
+    """Have groups and machines of a stack that was changed follow the versions of their launch templates."""
+    for name, resource in resources.items():
+        if resource["Type"] not in ("AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::Instance"):
+            continue
+        template = resource["Properties"]["LaunchTemplate"]["LaunchTemplateId"]["Ref"]
+        latest = stack.resource_map[template].latest_version_number
+        there = stack.resource_map[name]
+        if isinstance(there, FakeAutoScalingGroup):
+            given = {"LaunchTemplateId": stack.resource_map[template].id, "Version": str(latest)}
+            there._set_launch_configuration("", given, None)
+        elif there.version != str(latest):
+            raise ValidationError(message=f"{name}: its interface is in use.")
+
+
+def _register_balancers(patch: pytest.MonkeyPatch) -> None:
+    """Have load balancers made as their template says: moto leaves out mappings, types and tags."""
+
+    def _create_balancer(
+        _cls: Any,
+        /,
+        resource_name: str,
+        cloudformation_json: dict[str, Any],
+        account_id: str,
+        region_name: str,
+        **__: Any,
+    ) -> FakeLoadBalancer:
+        given = cloudformation_json["Properties"]
+        backend = elbv2_backends[account_id][region_name]
+        return backend.create_load_balancer(
+            resource_name,
+            given.get("SecurityGroups"),
+            given.get("Subnets", []),
+            given.get("SubnetMappings"),
+            scheme=given.get("Scheme", "internet-facing"),
+            loadbalancer_type=given.get("Type"),
+            tags=given.get("Tags"),
+        )
+
+    patch.setattr(FakeLoadBalancer, "create_from_cloudformation_json", classmethod(_create_balancer))
+
+
+def _register_volumes(patch: pytest.MonkeyPatch) -> None:
+    """Let a volume go from each machine that has attached it; moto knows the last attachment alone."""
+    detach = EBSBackend.detach_volume
+
+    def one_of_several(self: EC2Backend, volume_id: str, instance_id: str, device_path: str) -> Any:
+        try:
+            return detach(self, volume_id, instance_id, device_path)
+        except InvalidVolumeAttachmentError:
+            mapping = self.get_instance(instance_id).block_device_mapping
+            held = [name for name, each in mapping.items() if each.volume_id == volume_id]
+            if not held:
+                raise
+            return mapping.pop(held[0])
+
+    patch.setattr(EBSBackend, "detach_volume", one_of_several)
+
+
+_LONGEST_S = 60.0
+"""How long a call may take that nobody waits for any more."""
+
+
+@dataclass
+class _Counted:
+    """The application, with how many calls it works on."""
+
+    application: Callable[[Any, Any], Any]
+    idle: threading.Condition = field(default_factory=threading.Condition)
+    calls: int = 0
+
+    def __call__(self, environment: Any, start: Any) -> Any:
+        with self.idle:
+            self.calls += 1
+        try:
+            return self.application(environment, start)
+        finally:
+            with self.idle:
+                self.calls -= 1
+                self.idle.notify_all()
+
+    def wait(self) -> None:
+        with self.idle:
+            self.idle.wait_for(lambda: not self.calls, _LONGEST_S)
+
+
+@cache
+def _started() -> tuple[str, _Counted]:
+    """One for all tests of this process: it makes its applications when they are first asked for."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    modules = tuple(backends.list_of_moto_modules())
+    # It looks at its own directories for each call.
+    backends.list_of_moto_modules = lambda: modules
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    made: Any = server._server
+    made.app = counted = _Counted(made.app)
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}", counted
+
+
+@contextlib.contextmanager
+def _moto_server() -> Iterator[tuple[str, Callable[[], None]]]:
+    """moto's server in a thread: its address, and what waits until it is idle.
+
+    A command that a test interrupts leaves its call behind. One that goes on while moto is emptied for the
+    next test makes things there that nobody has asked for.
+    """
+    url, counted = _started()
+    yield url, counted.wait
+
 
 UBUNTU_IMAGE, STORAGE_IMAGE = "ami-0aaaaaaaaaaaaaaaa", "ami-0123456789abcdef0"
 ENVIRONMENT = {
@@ -187,7 +402,7 @@ def aws_cloud() -> Iterator[AwsCloud]:
     botocore_once()
     with pytest.MonkeyPatch.context() as patch:
         _mend(patch)
-        with moto_server() as (direct, wait_until_idle), Faults.before(direct) as faults:
+        with _moto_server() as (direct, wait_until_idle), Faults.before(direct) as faults:
             cloud = AwsCloud(faults.url, direct, faults)
             backend = stack_models.CloudFormationBackend
             patch.setattr(backend, "create_stack", _failing(backend.create_stack, cloud))
@@ -282,9 +497,9 @@ def _reset(direct: str) -> None:
 def _mend(patch: pytest.MonkeyPatch) -> None:
     """Have moto's CloudFormation keep what AWS's does."""
     aws_resources.register(patch)
-    aws_groups.register(patch)
-    aws_balancer.register(patch)
-    aws_volumes.register(patch)
+    _register_groups(patch)
+    _register_balancers(patch)
+    _register_volumes(patch)
     patch.setattr(parsing, "parse_and_create_resource", _tagged(parsing.parse_and_create_resource))
     patch.setattr(parsing, "parse_and_update_resource", _updated(parsing.parse_and_update_resource))
     in_place = classmethod(_resized(FakeAutoScalingGroup.update_from_cloudformation_json))
@@ -401,7 +616,7 @@ def _applied(original: Callable[[Any], None]) -> Callable[[Any], None]:
         original(self)
         for name in removed:
             stack.resource_map._parsed_resources.pop(name, None)
-        aws_groups.follow_templates(stack, self.template_dict["Resources"])
+        _follow_templates(stack, self.template_dict["Resources"])
         stack.parameters = self.parameters
         stack.template = self.template
         stack._parse_template()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.http_service import QuietHandler, http_server, running, url_of
 
 _KEY = re.compile(r"Credential=([^/]+)/")
 _SCOPE = re.compile(r"Credential=[^/]+/[0-9]+/[^/]+/([a-z0-9-]+)/aws4_request")
@@ -91,22 +91,15 @@ class Faults:
     @contextmanager
     def before(cls, url: str) -> Iterator[Faults]:
         """Stand before a cloud."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        server.daemon_threads = True
-        faults = cls(f"http://127.0.0.1:{server.server_address[1]}")
+        server = http_server(_Handler)
+        faults = cls(url_of(server))
         server.faults = faults  # type: ignore[attr-defined]
         server.behind = urllib.parse.urlsplit(url).netloc  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
+        with running(server):
             yield faults
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join(10)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
 
     def _serve(self) -> None:
@@ -179,9 +172,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
 
 
 def _error(action: str, fault: Fault) -> tuple[str, bytes]:

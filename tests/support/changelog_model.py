@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -216,18 +216,17 @@ class LustreModel:
         self.note(ChangeType.SOFTLINK, self._fid_at(path), self._parent(path))
 
     def unlink(self, path: bytes) -> None:
-        status = os.lstat(self._real(path))
-        fid, parent = self.fid(status), self._parent(path)
-        self._path(path).unlink()
-        self._gone(status)
-        self.note(ChangeType.UNLINK, fid, parent)
+        self._remove(path, os.unlink, ChangeType.UNLINK)
 
     def rmdir(self, path: bytes) -> None:
+        self._remove(path, os.rmdir, ChangeType.RMDIR)
+
+    def _remove(self, path: bytes, remove: Callable[[bytes], None], kind: ChangeType) -> None:
         status = os.lstat(self._real(path))
         fid, parent = self.fid(status), self._parent(path)
-        self._path(path).rmdir()
+        remove(self._real(path))
         self._gone(status)
-        self.note(ChangeType.RMDIR, fid, parent)
+        self.note(kind, fid, parent)
 
     def rename(self, path: bytes, new: bytes) -> None:
         moved, before, after = self._fid_at(path), self._parent(path), self._parent(new)

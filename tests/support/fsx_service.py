@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import botocore.session
 from botocore.model import ServiceModel, Shape
 from botocore.validate import ParamValidator
+
+from tests.support.http_service import QuietHandler, http_server, running, url_of
 
 FILE_SYSTEM = "fs-0123456789abcdef0"
 ASSOCIATION = "dra-0123456789abcdef0"
@@ -206,7 +207,7 @@ def fsx_service(root: Path, bucket: str, directory: str, prefix: str, objects: A
     """The service on this machine, on a free port."""
     service = FsxService(root, bucket, directory, prefix, objects)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -225,17 +226,7 @@ def fsx_service(root: Path, bucket: str, directory: str, prefix: str, objects: A
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    service.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    server = http_server(Handler)
+    service.url = url_of(server)
+    with running(server):
         yield service
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
+
+from tests.support.http_service import QuietHandler, http_server, running, url_of
 
 SLOW_DOWN = (
     b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your rate.</Message></Error>"
@@ -53,7 +53,7 @@ class LyingStore:
         target = urlsplit(endpoint_url).netloc
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
 
             def handle_any(self) -> None:
@@ -109,22 +109,13 @@ class LyingStore:
                 self.close_connection = True
                 self.connection.close()
 
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        if tls is not None:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        scheme = "http" if tls is None else "https"
-        self.endpoint_url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
+        self._server = http_server(Handler, tls)
+        self._running = ExitStack()
+        self.endpoint_url = url_of(self._server, "http" if tls is None else "https")
 
     def __enter__(self) -> LyingStore:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._running.enter_context(running(self._server))
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def __exit__(self, *_: object) -> None:
+        self._running.close()

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.support.http_service import QuietHandler, http_server, running, url_of
 
 SECRET = "a secret of more than sixteen bytes"  # noqa: S105 - of tests
 
@@ -57,7 +58,7 @@ def hook(*answers: int, held: bool = False, tls: Path | None = None) -> Iterator
     if not held:
         taken.hold.set()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -71,15 +72,9 @@ def hook(*answers: int, held: bool = False, tls: Path | None = None) -> Iterator
             self.send_header("content-length", "0")
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if tls is not None:
-        server.socket = _context(tls).wrap_socket(server.socket, server_side=True)
-    taken.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}/notices"
-    with _running(server):
+    server = http_server(Handler, _context(tls) if tls is not None else None)
+    taken.url = f"{url_of(server, 'https' if tls else 'http')}/notices"
+    with running(server):
         try:
             yield taken
         finally:
@@ -162,7 +157,7 @@ def mail_server(*, refused: tuple[str, ...] = (), tls: Path | None = None) -> It
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     box.port = server.server_address[1]
-    with _running(server):
+    with running(server):
         yield box
 
 
@@ -199,15 +194,3 @@ def _context(tls: Path) -> ssl.SSLContext:
 
 def _address(word: str) -> str:
     return word.partition("<")[2].partition(">")[0]
-
-
-@contextmanager
-def _running(server: socketserver.BaseServer) -> Iterator[None]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)

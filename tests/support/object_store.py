@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,11 +19,88 @@ import pytest
 from tests.support import versitygw
 from tests.support.command_server import botocore_once
 from tests.support.file_trees import HOSTILE_NAMES
-from tests.support.seaweedfs import seaweedfs
+
+SECRET = "gridwright-secret"  # noqa: S105
+_START_S = 90
+
+
+def _weed() -> Path:
+    """Where it is, or would be."""
+    return Path(sys.executable).with_name("weed")
+
+
+@contextlib.contextmanager
+def _seaweedfs(directory: Path) -> Iterator[str]:
+    """SeaweedFS, whose program comes with a package of the tests; its endpoint."""
+    directory.mkdir(parents=True)
+    who = {"accessKey": "gridwright", "secretKey": SECRET}
+    identity = {
+        "name": "tests",
+        "credentials": [who],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    (directory / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    master, volume, filer, store = _free_ports(4)
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                _weed(), "server", "-filer", "-s3",
+                f"-dir={directory}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
+                f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}",
+                f"-s3.port={store}", f"-s3.config={directory / 's3.json'}", "-s3.iam=false",
+                "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false",
+                "-master.volumeSizeLimitMB=128", "-volume.max=20",
+            ],
+            stdout=log, stderr=log, cwd=directory, env=os.environ,
+        )  # fmt: skip
+        try:
+            _wait_for_weed(store, process)
+            yield f"http://127.0.0.1:{store}"
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of which that 10,000 above is free, too: its services speak there with each other."""
+    found: list[int] = []
+    # Workers that look at the same time would find the same ports.
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    with contextlib.ExitStack() as held:
+        for port in range(20_000 + 1_000 * worker, 50_000):
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                held.enter_context(socket.create_server(("127.0.0.1", port + 10_000)))
+                found.append(port)
+                if len(found) == count:
+                    return found
+    raise AssertionError("no ports are free")
+
+
+def _wait_for_weed(port: int, process: subprocess.Popen[bytes]) -> None:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    deadline = time.monotonic() + _START_S
+    client = boto3.session.Session().client(
+        "s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1",
+        aws_access_key_id="gridwright", aws_secret_access_key=SECRET,
+    )  # fmt: skip
+    while True:
+        assert process.poll() is None, "SeaweedFS ended"
+        assert time.monotonic() < deadline, "SeaweedFS does not listen"
+        try:
+            # A volume takes a moment after the port.
+            client.create_bucket(Bucket="ready")
+            client.put_object(Bucket="ready", Key="ready", Body=b"x")
+        except (BotoCoreError, ClientError):
+            time.sleep(0.2)
+        else:
+            return
+
 
 REGION = "us-east-1"
 BUCKET = "site-sas"
-SECRET = "gridwright-secret"  # noqa: S105
 
 
 @dataclass
@@ -54,7 +133,7 @@ def store_server(
     """A store with an empty bucket `site-sas`."""
     botocore_once()
     chosen = kind or ("versitygw" if versitygw.binary().exists() else "moto")
-    servers = {"versitygw": _versitygw, "seaweedfs": seaweedfs}
+    servers = {"versitygw": _versitygw, "seaweedfs": _seaweedfs}
     with servers[chosen](directory) if chosen in servers else _moto() as endpoint:
         environment = {
             "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION,

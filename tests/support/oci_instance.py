@@ -11,10 +11,9 @@ import datetime
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -23,6 +22,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
+
+from tests.support.http_service import QuietHandler, http_server, running, url_of
 
 TENANCY = "ocid1.tenancy.oc1..aaaatenancy"
 COMPARTMENT = "ocid1.compartment.oc1..aaaacompartment"
@@ -58,9 +59,10 @@ class OciInstance:
         self.page = 2
         self._key = rsa.generate_private_key(65537, 2048)
         self.certificate = self._certified()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        server = http_server(_handler(self))
+        self.url = url_of(server)
+        self._running = ExitStack()
+        self._running.enter_context(running(server))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -73,8 +75,7 @@ class OciInstance:
 
     def close(self) -> None:
         """End it."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._running.close()
 
     def _certified(self) -> x509.Certificate:
         units = [
@@ -194,10 +195,7 @@ _NOT_FOUND: tuple[int, Any, dict[str, str]] = (
 
 
 def _handler(cloud: OciInstance) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
+    class Handler(QuietHandler):
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             if self.path.startswith("/opc/v2/"):

@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from gridwright.repository.references import ObjectReference
+from tests.support.http_service import QuietHandler, http_server, running, url_of
 
 BUCKET = "site"
 ETAG = "0123456789abcdef0123456789abcdef"
@@ -67,25 +68,16 @@ def range_store() -> Iterator[RangeStore]:
     """A store on this machine, on a free port."""
     store = RangeStore()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             _answer(store, self)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    store.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    server = http_server(Handler)
+    store.url = url_of(server)
+    with running(server):
         yield store
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _answer(store: RangeStore, handler: BaseHTTPRequestHandler) -> None:

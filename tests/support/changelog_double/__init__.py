@@ -10,11 +10,14 @@ from pathlib import Path
 _SOURCE = Path(__file__).with_name("liblustreapi.c")
 
 
-def build_library(directory: Path) -> Path:
-    """Compile it under its real name; the directory for LD_LIBRARY_PATH."""
+def build_library(directory: Path, source: Path = _SOURCE) -> Path:
+    """Compile this double of the library, or another one, under its real name.
+
+    Returns the directory for LD_LIBRARY_PATH.
+    """
     options = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wl,-soname,liblustreapi.so.1"]
     built = directory / "liblustreapi.so.1"
-    subprocess.run(["cc", *options, "-o", built, _SOURCE], check=True, timeout=60)
+    subprocess.run(["cc", *options, "-o", built, source], check=True, timeout=60)
     return directory
 
 

@@ -12,13 +12,14 @@ import os
 import socket
 import stat
 import struct
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.support import changelog_double
 
 NONE, ARCHIVE, RESTORE, REMOVE, CANCEL = 10, 20, 21, 22, 23
 _ASKED = {"10": ARCHIVE, "11": RESTORE, "13": REMOVE}
@@ -33,21 +34,7 @@ _SOURCE = Path(__file__).parent / "liblustreapi.c"
 
 def build_library(directory: Path) -> Path:
     """Compile the double of the library under its real name; the directory for LD_LIBRARY_PATH."""
-    library = directory / "liblustreapi.so.1"
-    command = [
-        "cc",
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-Wall",
-        "-Werror",
-        "-Wl,-soname,liblustreapi.so.1",
-        "-o",
-        str(library),
-        str(_SOURCE),
-    ]
-    subprocess.run(command, check=True, timeout=60)
-    return directory
+    return changelog_double.build_library(directory, _SOURCE)
 
 
 @dataclass

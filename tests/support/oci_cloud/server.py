@@ -3,28 +3,258 @@
 from __future__ import annotations
 
 import base64
+import io
+import ipaddress
 import itertools
 import json
 import re
 import threading
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from oci import bastion
 from oci.resource_manager import models
 
-from tests.support.oci_cloud.account import WHEN, Account
+from tests.support.http_service import QuietHandler, http_server, running, url_of
+from tests.support.oci_cloud.account import WHEN, Account, Answer
 from tests.support.oci_cloud.account import refused as _refused
 from tests.support.oci_cloud.attachment_rules import refused_attachment, refused_removal
-from tests.support.oci_cloud.bastions import Bastions
 from tests.support.oci_cloud.buckets import Buckets
 from tests.support.oci_cloud.listings import TYPES, listing
 from tests.support.oci_cloud.lustre import LustreDouble
-from tests.support.oci_cloud.terraform_run import JobError, Run
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_ANEW = {"availability_domain", "subnet_id", "volume_id", "instance_id", "device", "object"}
+"""Arguments that OCI cannot change in place."""
+
+
+class JobError(Exception):
+    """What Terraform prints when it fails."""
+
+
+def read_zip(archive: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The root, and values of its *.auto.tfvars.json."""
+    root: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        for name in opened.namelist():
+            if name.endswith(".tf.json"):
+                root.update(json.loads(opened.read(name)))
+            elif name.endswith(".auto.tfvars.json"):
+                values.update(json.loads(opened.read(name)))
+    return root, values
+
+
+class Run:
+    """One run of a root of Terraform JSON on a state, with as much of the language as rendered roots have.
+
+    Resources are by address, each with id, type and arguments.
+    """
+
+    def __init__(self, archive: bytes, variables: Mapping[str, str], state: Mapping[str, Any]) -> None:
+        self.root, files = read_zip(archive)
+        self.values = {**variables, **files}
+        for name, declared in self.root.get("variable", {}).items():
+            if name not in self.values and "default" not in declared:
+                raise JobError(f"Error: No value for required variable {name}")
+        self.state = dict(state)
+        self.wanted = {
+            f"{kind}.{name}": (kind, arguments)
+            for kind, named in self.root.get("resource", {}).items()
+            for name, arguments in named.items()
+        }
+        self.made: dict[str, Any] = {}
+
+    def changes(self) -> list[dict[str, Any]]:
+        """resource_changes of the plan. Raises JobError."""
+        found = []
+        for address, (kind, arguments) in self.wanted.items():
+            old = self.state.get(address)
+            actions = ["create"] if old is None else self._actions(old["values"], self._resolved(arguments))
+            if "delete" in actions and arguments.get("lifecycle", {}).get("prevent_destroy"):
+                raise JobError(
+                    f"Error: Instance cannot be destroyed\n{address} has lifecycle.prevent_destroy set"
+                )
+            found.append(_change(address, kind, actions, old and old["values"], arguments))
+        for address, old in self.state.items():
+            if address not in self.wanted:
+                found.append(_change(address, old["type"], ["delete"], old["values"], None))
+        return found
+
+    def _actions(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+        differing = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+        if not differing:
+            return ["no-op"]
+        return ["delete", "create"] if differing & _ANEW else ["update"]
+
+    def apply(
+        self, make: Callable[[str, str, dict[str, Any], str | None], str], changes: list[dict[str, Any]]
+    ) -> None:
+        """Carry changes out, each resource after those that it refers to. Raises JobError."""
+        actions = {each["address"]: each["change"]["actions"] for each in changes}
+        for address in [each for each, does in actions.items() if does == ["delete"]]:
+            del self.state[address]
+        waiting = dict(self.wanted)
+        while waiting:
+            ready = [
+                a for a, (_, arguments) in waiting.items() if not self._refers_to(arguments) & set(waiting)
+            ]
+            if not ready:
+                raise JobError(f"Error: Cycle: {', '.join(waiting)}")
+            for address in ready:
+                kind, arguments = waiting.pop(address)
+                keeps = actions[address] in (["no-op"], ["update"])
+                values = self._resolved(arguments)
+                ocid = make(address, kind, values, self.state[address]["id"] if keeps else None)
+                self.state[address] = {"id": ocid, "type": kind, "values": values}
+
+    def outputs(self) -> dict[str, Any]:
+        """Values of outputs after an apply."""
+        return {
+            name: {"value": self._value(each["value"]), "type": "dynamic"}
+            for name, each in self.root.get("output", {}).items()
+        }
+
+    def _refers_to(self, value: object) -> set[str]:
+        found = set()
+        for text in _REFERENCE.findall(json.dumps(value)):
+            for word in re.findall(r"(oci_\w+\.[\w-]+)", text):
+                if f"data.{word}" not in text:
+                    found.add(word)
+                    if word not in self.wanted:
+                        raise JobError(f"Error: Reference to undeclared resource {word}")
+        return found
+
+    def _resolved(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: self._value(v) for k, v in arguments.items() if k not in ("lifecycle", "//", "depends_on")}
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._value(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._value(each) for each in value]
+        if not isinstance(value, str):
+            return value
+        if whole := _REFERENCE.fullmatch(value):
+            return self._expression(whole[1])
+        return _REFERENCE.sub(lambda found: str(self._expression(found[1])), value)
+
+    def _expression(self, text: str) -> Any:
+        if found := re.fullmatch(r'var\.(\w+)(?:\["([^"]+)"\])?', text):
+            value = self.values[found[1]]
+            return value if found[2] is None else value[found[2]]
+        if found := re.fullmatch(r"(oci_\w+\.[\w-]+)\.(\w+)", text):
+            made = self.state.get(found[1])
+            if made is None:
+                return f"(known after apply: {text})"
+            return (
+                made["id"]
+                if found[2] == "id"
+                else made["values"].get(found[2], f"{found[2]} of {made['id']}")
+            )
+        return f"<{text}>"
+
+
+def _change(address: str, kind: str, actions: list[str], before: object, after: object) -> dict[str, Any]:
+    change = {"actions": actions, "before": before, "after": after}
+    return {"address": address, "mode": "managed", "type": kind, "change": change}
+
+
+MOST_SESSIONS = 20
+"""Active sessions of one bastion."""
+SHORTEST_SESSION_S = 1800
+"""Least time-to-live of a session."""
+_PUBLIC_KEY = re.compile(r"(?:ssh-rsa|ssh-ed25519|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/=]+(?: [^\n]*)?$")
+
+
+@dataclass
+class Bastions:
+    """The bastion service: sessions by OCID, as its API has them (oci SDK 2.189.0, oci.bastion)."""
+
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    looks: int = 1
+    """A session is active once it was looked at so often."""
+    ends_as: str = "ACTIVE"
+    hides_command: bool = False
+    count: Iterator[int] = field(default_factory=itertools.count)
+
+    def answer(
+        self,
+        method: str,
+        rest: Sequence[str],
+        query: dict[str, str],
+        body: Any,
+        bastions: Sequence[dict[str, Any]],
+    ) -> Answer:
+        """The answer to a request for sessions; `bastions` are those that Terraform has made."""
+        if method == "POST" and not rest:
+            return self._make(body, {each["shown"]["id"]: each["values"] for each in bastions})
+        if method == "GET" and not rest:
+            found = [each for each in self.sessions.values() if each["bastionId"] == query["bastionId"]]
+            for name, key in (("displayName", "displayName"), ("sessionLifecycleState", "lifecycleState")):
+                found = [each for each in found if name not in query or each[key] == query[name]]
+            hidden = ("keyDetails", "sshMetadata", "looks")
+            return 200, [{k: v for k, v in each.items() if k not in hidden} for each in found]
+        if method != "GET" or rest[0] not in self.sessions:
+            return _refused(404, "NotAuthorizedOrNotFound", "session")
+        session = self.sessions[rest[0]]
+        session["looks"] += 1
+        if session["lifecycleState"] == "CREATING" and session["looks"] > self.looks:
+            session |= {"lifecycleState": self.ends_as, "lifecycleDetails": "no endpoint"}
+        return 200, session
+
+    def _make(self, body: dict[str, Any], bastions: dict[str, Any]) -> Answer:
+        if why := _wrong_session(body, bastions):
+            return _refused(400, "InvalidParameter", why)
+        active = [each for each in self.sessions.values() if each["lifecycleState"] in ("ACTIVE", "CREATING")]
+        if len(active) >= MOST_SESSIONS:
+            return _refused(400, "LimitExceeded", "maxSessionsAllowed")
+        session = self.put(body)
+        return 200, session
+
+    def put(self, body: dict[str, Any], age_s: float = 0.0) -> dict[str, Any]:
+        """A session that was made `age_s` seconds ago."""
+        ocid = f"ocid1.bastionsession.oc1.iad.{next(self.count)}"
+        target = body["targetResourceDetails"]
+        way = f"{target['targetResourcePrivateIpAddress']}:{target['targetResourcePort']}"
+        command = f"ssh -i <privateKey> -N -L <localPort>:{way} -p 22 {ocid}@host.bastion.iad.example.com"
+        self.sessions[ocid] = {
+            **body,
+            "id": ocid,
+            "bastionName": "gridwright",
+            "lifecycleState": "CREATING",
+            "timeCreated": (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat(),
+            "sshMetadata": {} if self.hides_command else {"command": command},
+            "looks": 0,
+        }
+        return self.sessions[ocid]
+
+
+def _wrong_session(body: dict[str, Any], bastions: dict[str, Any]) -> str | None:
+    """Why a request for a session is _refused."""
+    allowed = set(bastion.models.CreateSessionDetails().attribute_map.values())
+    target_model = bastion.models.CreatePortForwardingSessionTargetResourceDetails()
+    target = body["targetResourceDetails"]
+    if unknown := {*set(body) - allowed, *set(target) - set(target_model.attribute_map.values())}:
+        return f"unknown {unknown}"
+    if body["bastionId"] not in bastions:
+        return "bastionId"
+    if target["sessionType"] != "PORT_FORWARDING" or target["targetResourcePort"] != 22:
+        return f"{target}: a managed session needs the agent's plugin"
+    ipaddress.IPv4Address(target["targetResourcePrivateIpAddress"])
+    longest = bastions[body["bastionId"]]["max_session_ttl_in_seconds"]
+    if not SHORTEST_SESSION_S <= body["sessionTtlInSeconds"] <= longest:
+        return f"sessionTtlInSeconds {body['sessionTtlInSeconds']}"
+    if body["keyType"] != "PUB" or not _PUBLIC_KEY.match(body["keyDetails"]["publicKeyContent"]):
+        return "publicKeyContent"
+    return None
+
 
 _KNOWN = {
     "stacks": (models.CreateStackDetails, models.UpdateStackDetails),
@@ -328,10 +558,7 @@ def serving() -> Iterator[OciDouble]:
     """A double that answers on a port of this machine."""
     double, lock = OciDouble(), threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
+    class Handler(QuietHandler):
         def _any(self) -> None:
             length = int(self.headers.get("content-length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
@@ -367,13 +594,7 @@ def serving() -> Iterator[OciDouble]:
 
         do_GET = do_POST = do_PUT = do_DELETE = _any
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    double.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    server = http_server(Handler)
+    double.url = url_of(server)
+    with running(server):
         yield double
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

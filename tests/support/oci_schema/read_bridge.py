@@ -190,10 +190,20 @@ def content(package: Path, version: str) -> dict[str, Any]:
     }
 
 
+def text(found: Any, indent: str = "") -> str:
+    """JSON with a row for each argument, in which its block begins where it has one."""
+    if not isinstance(found, dict) or not any(isinstance(each, dict) for each in found.values()):
+        return json.dumps(found, sort_keys=True)
+    if "block" in found:
+        itself = json.dumps({key: each for key, each in found.items() if key != "block"}, sort_keys=True)
+        return f'{itself.removesuffix("}")}, "block": {text(found["block"], indent)}}}'
+    rows = (f"{indent} {json.dumps(key)}: {text(found[key], indent + ' ')}" for key in sorted(found))
+    return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+
+
 def main() -> None:
     """Write the file."""
-    found = content(Path(sys.argv[1]), sys.argv[2])
-    FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    FILE.write_text(text(content(Path(sys.argv[1]), sys.argv[2])) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridwright.commands import CommandOutput
+from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.allocation import TargetSpace, drawn, is_weighted, made_in_a_row
-from gridwright.filesystems.placements import PLACEMENTS, met_in_half, spread, weighted_loads
+from gridwright.filesystems.lustre_client.lfs_df import parse_lfs_df, parse_target_space, target_space
+from gridwright.filesystems.placements import (
+    PLACEMENTS,
+    SURE,
+    chance_of_at_most,
+    met_in_half,
+    simulated_fullest,
+    spread,
+    weighted_loads,
+)
+from tests.fixtures.lustre_node import printed
 
 GB = 10**9
 TB = 10**12
@@ -145,3 +157,134 @@ def test_a_nearly_full_target_leaves_its_load_to_the_others() -> None:
     alike, apart = spread(64, 8, 1), spread(64, 8, 1, osts([80, *[600] * 7]))
     assert apart.floor < alike.floor
     assert met_in_half(8, osts([80, *[600] * 7]), 1) <= 7
+
+
+# How files lie on targets: the simulation against the closed form, and what has to hold of any placement.
+
+FILES, TARGETS = st.integers(1, 400), st.integers(1, 120)
+
+
+@pytest.mark.parametrize(("files", "targets"), [(1, 1), (1, 5), (3, 2), (5, 3), (4, 6), (7, 4)])
+def test_the_closed_form_counts_every_placement(files: int, targets: int) -> None:
+    placements = list(itertools.product(range(targets), repeat=files))
+    for most in range(files + 1):
+        within = sum(max(map(placement.count, range(targets))) <= most for placement in placements)
+        assert chance_of_at_most(most, files, targets) == pytest.approx(within / len(placements), abs=1e-9)
+
+
+@given(files=FILES, targets=TARGETS)
+@settings(max_examples=60, deadline=None)
+def test_the_simulation_agrees_with_the_closed_form(files: int, targets: int) -> None:
+    fullest = simulated_fullest(files, targets, 1)
+    for most in range(math.ceil(files / targets), int(fullest.max()) + 1):
+        chance = chance_of_at_most(most, files, targets)
+        # Five standard deviations of a part of 1000 placements.
+        assert np.mean(fullest <= most) == pytest.approx(chance, abs=5 * math.sqrt(0.25 / PLACEMENTS))
+
+
+@given(files=FILES, targets=TARGETS, stripes=st.integers(1, 130))
+@settings(max_examples=60, deadline=None)
+def test_no_placement_delivers_more_than_all_targets(files: int, targets: int, stripes: int) -> None:
+    found = spread(files, targets, stripes)
+    assert 0 < found.floor <= found.median <= found.in_order <= 1
+    if stripes >= targets:
+        assert found.floor == 1
+    if files == 1:
+        assert found.floor == pytest.approx(min(stripes, targets) / targets), "one stream has its own targets"
+        assert found.of_streams == 1
+
+
+@given(files=FILES, targets=st.integers(2, 120), stripes=st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_twice_as_many_stripes_make_no_placement_worse(files: int, targets: int, stripes: int) -> None:
+    if 2 * stripes > targets:
+        stripes = targets // 2
+    narrow, wide = (simulated_fullest(files, targets, each) for each in (stripes, 2 * stripes))
+    assert (wide <= 2 * narrow).all()
+
+
+def test_every_stripe_lies_on_a_target_of_its_own() -> None:
+    """A file over all but one of five targets leaves one of them free; three such files leave some at two."""
+    assert set(simulated_fullest(1, 5, 4)) == {1}
+    assert set(simulated_fullest(3, 5, 4)) == {3}
+
+
+def test_one_file_for_each_of_many_targets_leaves_most_idle() -> None:
+    """At n = m the fullest target is about ln m / ln ln m over the mean, as balls into bins are."""
+    found = spread(86, 86, 1)
+    assert round(1 / found.median) == 4
+    assert found.in_order == 1
+    assert found.floor < found.median
+    assert (
+        chance_of_at_most(round(1 / found.floor), 86, 86)
+        >= SURE
+        > chance_of_at_most(round(1 / found.floor) - 1, 86, 86)
+    )
+
+
+# Free space of OSTs out of what `lfs df` printed on a real Lustre, and out of what it might print.
+
+KIB = 1024
+
+
+def test_recorded_osts_have_their_space_and_no_mdt_is_among_them() -> None:
+    (found,) = parse_lfs_df(printed("945-after-lfs-df")).values()
+    assert [each.name for each in found] == ["scratch-OST0000", "scratch-OST0001"]
+    assert all(0 < each.available_bytes < each.total_bytes == 3833116 * KIB for each in found)
+    assert all(each.takes_files for each in found)
+
+
+def test_an_ost_that_is_away_is_named_and_takes_no_files() -> None:
+    (found,) = parse_lfs_df(printed("932-deactivated-lfs-df-v")).values()
+    assert [(each.name, each.takes_files) for each in found] == [
+        ("scratch-OST0000", True),
+        ("OST0001", False),
+    ]
+
+
+def test_flags_of_a_target_count_and_other_units_do_not() -> None:
+    head = "UUID                   1K-blocks        Used   Available Use%  Mounted on\n"
+    row = "scratch-OST0000_UUID     3833116        1392     3605628   1%  /mnt/my scratch[OST:0]{}\n"
+    for flags, takes in (("", True), (" D", False), (" N", False), (" f", True)):
+        (found,) = parse_lfs_df(head + row.format(flags))["/mnt/my scratch"]
+        assert found.takes_files is takes
+    with pytest.raises(GridwrightError, match="no free space of OSTs") as error:
+        parse_target_space(head.replace("1K-blocks", "bytes") + row.format(""), "df.txt")
+    assert error.value.status is ExitStatus.INPUT
+    assert "without -h and -i" in str(error.value)
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 2**50), st.floats(0, 1)), min_size=1, max_size=20),
+    mounts=st.lists(st.sampled_from(["/a", "/b b", "/lustre/[x]"]), min_size=1, max_size=3, unique=True),
+)
+def test_what_is_printed_is_read_again(rows: list[tuple[int, float]], mounts: list[str]) -> None:
+    text = ""
+    for mount in mounts:
+        text += "UUID 1K-blocks Used Available Use% Mounted on\n"
+        for place, (total, part) in enumerate(rows):
+            free = int(total * part)
+            text += f"fs-OST{place:04x}_UUID {total} {total - free} {free} 1% {mount}[OST:{place}]\n"
+        text += f"\nfilesystem_summary: 1 1 1 1% {mount}\n\n"
+    found = parse_lfs_df(text)
+    assert list(found) == mounts
+    for each in found.values():
+        assert [(ost.total_bytes, ost.available_bytes) for ost in each] == [
+            (total * KIB, int(total * part) * KIB) for total, part in rows
+        ]
+
+
+@given(st.text())
+def test_any_text_is_read_or_told_to_be_none(text: str) -> None:
+    assert all(parse_lfs_df("UUID 1K-blocks\n" + text).values())
+
+
+def test_what_is_not_mounted_is_told_with_the_words_of_lfs() -> None:
+    def run(command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
+        assert list(command) == ["lfs", "df", "/x"]
+        assert timeout_s <= 10
+        return CommandOutput(22, b"", b"lfs df: '/x' is not a Lustre filesystem: Invalid argument\n")
+
+    with pytest.raises(GridwrightError, match="is not a Lustre filesystem") as error:
+        target_space(run, "/x")
+    assert error.value.status is ExitStatus.ENVIRONMENT

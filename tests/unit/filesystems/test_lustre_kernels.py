@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from gridwright.filesystems import lustre_client
+from gridwright.filesystems.lustre_client.settings import values
 
 ROLE = Path(lustre_client.__file__).parent / "roles" / "lustre_client"
 MENU = (Path(__file__).parents[2] / "fixtures" / "lustre" / "grub.cfg").read_text()
@@ -163,3 +164,16 @@ def test_dnf_leaves_the_kernel_out_beside_what_a_site_leaves_out(before: str, af
     assert "kernel" not in without
     assert ("java*" in without) is ("java*" in before)
     assert FILTERS.dnf_left_out(without, hold=False) == without
+
+
+# Parameters of Lustre as rows of the tuning table are held against them.
+
+
+def test_values_are_put_together_without_the_servers_own_connections() -> None:
+    printed = (
+        "osc.scratch-OST0000-osc-ffff9d.max_dirty_mb=467\n"
+        "osc.scratch-OST0001-osc-ffff9d.max_dirty_mb=256\n"
+        "osc.scratch-OST0000-osc-MDT0000.max_dirty_mb=32\n"
+    )
+    assert values(printed) == "256, 467"
+    assert values("") is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,12 +12,15 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.filesystems import kind_of
+from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.capabilities import Layouts
 from gridwright.filesystems.desired_layout import DesiredLayout
-from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
+from gridwright.filesystems.layout import ALL, Component, FileLayout
+from gridwright.filesystems.layout_text import layout_text, read_layout_text
 from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
+from gridwright.filesystems.lustre_client.attribute import decode_attribute
 from gridwright.filesystems.lustre_client.layout import parse_layout, read_layout
 from gridwright.filesystems.lustre_client.layout_command import (
     ADVISED,
@@ -25,7 +30,9 @@ from gridwright.filesystems.lustre_client.layout_command import (
     set_layout_command,
 )
 from gridwright.filesystems.lustre_client.single_target import single_target_files
+from gridwright.spec.library import Library
 from tests.fixtures.lustre_node import RECORDED, printed
+from tests.support.lov_attribute import foreign_attribute, lov_attribute
 from tests.support.lustre_files import Lfs
 
 MIB, GIB = 2**20, 2**30
@@ -160,10 +167,6 @@ def test_a_layout_is_set_and_read_back() -> None:
         apply_layout(refused, "/l/x", plain(1, pool="nopool"))
 
 
-def test_the_advised_layout_can_be_set() -> None:
-    assert len(set_layout_command(ADVISED, "/l")) == 2 + 3 * 4 + 1
-
-
 ONE, TWO = printed("205-getstripe-default"), printed("211-getstripe-yaml-c2")
 PROGRESSIVE = printed("212-getstripe-yaml-pfl")
 
@@ -237,3 +240,239 @@ TEXTS = [printed(name) for name in ("208-getstripe-pfl", "212-getstripe-yaml-pfl
 def test_garbled_layouts_never_break_the_parser(text: str, start: int, end: int, put: str) -> None:
     found = parse_layout(text[:start] + put + text[end:])
     assert found is None or found.component_at(MIB) in found.components
+
+
+# Layouts on a command line: the options of `lfs setstripe`, read and written.
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [
+        ("4", plain(4)),
+        ("-1", plain(ALL)),
+        ("-c 8 -S 4M -p flash", plain(8, 4 * MIB, "flash")),
+        ("-E 64M -c 1 -E 4G -c 4 -E -1 -c -1", ADVISED),
+        ("-E 64MiB -c 1 -E 4096M -c 4 -E eof -c -1", ADVISED),
+        (
+            "-E 1M -L mdt -E -1 -C 16",
+            FileLayout(
+                (
+                    Component(end=MIB, stripe_count=0, on_metadata_server=True),
+                    Component(start=MIB, stripe_count=16, overstriped=True),
+                )
+            ),
+        ),
+    ],
+)
+def test_what_a_user_of_lfs_writes_is_read(text: str, layout: FileLayout) -> None:
+    assert read_layout_text(text) == layout
+
+
+def test_what_is_written_is_what_lfs_is_given() -> None:
+    written = layout_text(ADVISED).split()
+    given_to_lfs = set_layout_command(ADVISED, "/lake")[2:-1]
+    sizes = {"64M": str(64 * MIB), "4G": str(4 * GIB)}
+    assert [sizes.get(word, word) for word in written] == given_to_lfs
+
+
+STRIPING = st.fixed_dictionaries(
+    {
+        "stripe_count": st.integers(1, 2000) | st.just(ALL),
+        "stripe_bytes": st.none() | st.integers(1, 65_000).map(lambda steps: steps * 65_536),
+        "pool": st.none() | st.from_regex(r"[a-z][a-z0-9_-]{0,14}", fullmatch=True),
+        "overstriped": st.booleans(),
+    }
+)
+
+
+@given(st.lists(STRIPING, min_size=1, max_size=5), st.data())
+def test_a_layout_that_is_written_is_read_as_it_was(
+    parts: list[dict[str, object]], data: st.DataObject
+) -> None:
+    steps = data.draw(st.lists(st.integers(1, 1 << 20), min_size=len(parts), max_size=len(parts)))
+    components, start = [], 0
+    for number, (part, step) in enumerate(zip(parts, steps, strict=True)):
+        end = None if number == len(parts) - 1 else start + step * 65_536
+        components.append(Component(start=start, end=end, **part))  # type: ignore[arg-type]
+        start = end or start
+    layout = FileLayout(tuple(components))
+    assert read_layout_text(layout_text(layout)) == layout
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "it says nothing"),
+        ("wide", "wide is none of -E, -c, -C, -S, -p, -L"),
+        ("-c", "-c has no value"),
+        ("-c four", "-c four is no stripe count"),
+        ("-S 4Q -c 1", "-S 4Q is no size"),
+        ("-E 1G -E -1 -c 4", "each part needs -c, -C or -L mdt"),
+        ("-c 1 -E 1G -c 4", "what comes before the first -E belongs to no part"),
+        ("-L ost", "-L ost is not mdt"),
+    ],
+)
+def test_what_cannot_be_read_is_named(text: str, says: str) -> None:
+    with pytest.raises(GridwrightError) as refused:
+        read_layout_text(text, "--layout")
+    assert refused.value.status == ExitStatus.INPUT
+    assert any(says in problem.what for problem in refused.value.problems)
+
+
+def test_kinds_with_layouts_answer_for_them_and_others_do_not() -> None:
+    with_layouts = {name for name, kind in all_kinds() if isinstance(kind, Layouts)}
+    assert with_layouts == {name for name, kind in all_kinds() if kind.spec_model.takes_layouts}
+    assert len(with_layouts) > 1
+
+
+# The layout of a library's directory, as recorded, against what the spec states.
+
+PROGRESSIVE_FIELDS = [{"until": "64 MiB", "stripes": 1}, {"stripes": -1}]
+RUN = Lfs(layouts={"/l/data": printed("221-getstripe-d-yaml-dir3")})
+
+
+def found(layout: Any) -> list[str]:
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
+    library = Library.model_validate({"filesystem": "shared", **({"layout": layout} if layout else {})})
+    return [
+        f"{each.name}: {each.text} {each.remedy}"
+        for each in directory_findings(lustre, RUN, "/l/data", layout_in_spec(lustre, "data", library))
+    ]
+
+
+@pytest.mark.parametrize("layout", [PROGRESSIVE_FIELDS, None], ids=["as stated", "none stated"])
+def test_a_directory_that_is_as_the_spec_has_it_is_no_finding(layout: Any) -> None:
+    assert found(layout) == []
+
+
+def test_a_directory_that_gives_another_layout_is_told_with_the_command_that_sets_it() -> None:
+    (told,) = found([{"until": "64 MiB", "stripes": 1}, {"stripes": 4}])
+    assert told.startswith(
+        "directory-layout-differs: new files in /l/data get 1 OST (stripes of 4 MiB) until 64 MiB, "
+    )
+    assert "the spec states 1 OST until 64 MiB, then 4" in told
+    assert "gridwright layout set grid.yaml data" in told
+
+
+def test_what_somebody_has_set_where_the_model_chooses_is_information() -> None:
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
+    wish = DesiredLayout(library="data", layout=plain(4), stated=False)
+    (told,) = directory_findings(lustre, RUN, "/l/data", wish)
+    assert told.level == "info"
+    assert "the model chooses 4 OSTs" in told.text
+
+
+def test_a_layout_of_the_model_is_no_wider_than_the_targets_that_are_there() -> None:
+    """What lfs df prints on a Lustre of two OSTs, of which a spec without servers says nothing."""
+    lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
+    parts = (
+        Component(end=2**26, stripe_count=1), Component(start=2**26, end=2**32, stripe_count=4),
+        Component(start=2**32, stripe_count=-1),
+    )  # fmt: skip
+    space = """\
+UUID                   1K-blocks        Used   Available Use% Mounted on
+testfs-MDT0000_UUID       585656        1684      516768   1% /l[MDT:0]
+testfs-OST0000_UUID      1908940        5488     1782212   1% /l[OST:0]
+testfs-OST0001_UUID      1908940        9584     1778116   1% /l[OST:1]
+"""
+    run = Lfs(layouts={"/l/data": printed("205-getstripe-default")}, df=space)
+    wish = DesiredLayout(library="data", layout=FileLayout(parts), stated=False)
+    (told,) = directory_findings(lustre, run, "/l/data", wish)
+    assert told.text.endswith("the model chooses 1 OST until 64 MiB, then all")
+    as_wanted = Lfs(layouts={"/l/data": printed("221-getstripe-d-yaml-dir3")}, df=space)
+    assert directory_findings(lustre, as_wanted, "/l/data", wish) == []
+
+
+def test_a_kind_without_layouts_has_nothing_to_differ() -> None:
+    local = LocalFileSystem.model_validate({"type": "local", "path": "/s"})
+    wish = DesiredLayout(library="data", layout=plain(4))
+    assert directory_findings(local, RUN, "/s", wish) == []
+
+
+# The attribute lustre.lov: a real one, those of recorded layouts, and directories that are scanned.
+
+PAIRS = [
+    (RECORDED / "244-getfattr-lustre-lov.out", RECORDED / "211-getstripe-yaml-c2.out"),
+    *((path, path.with_suffix(".yaml")) for path in sorted(RECORDED.glob("lov-*.xattr"))),
+]
+"""Attributes with what `lfs getstripe --yaml` said of the same file; more that are put there are read."""
+
+
+def recorded(name: str) -> FileLayout:
+    found = parse_layout(printed(name))
+    assert found is not None
+    return found
+
+
+def real_attribute(text: str) -> bytes:
+    found = re.search(r"lustre\.lov=0x([0-9a-f]+)", text)
+    assert found is not None
+    return bytes.fromhex(found[1])
+
+
+def test_the_attribute_of_a_real_file_says_what_lfs_said_of_it() -> None:
+    stored = decode_attribute(real_attribute(printed("244-getfattr-lustre-lov")))
+    assert stored.layout == recorded("211-getstripe-yaml-c2") == recorded("207-getstripe-c2")
+    told = re.findall(r"l_fid:\s+(0x[0-9a-f]+):(0x[0-9a-f]+):", printed("211-getstripe-yaml-c2"))
+    objects = stored.components[0].objects
+    assert [(each.sequence, each.id) for each in objects] == [(int(a, 16), int(b, 16)) for a, b in told]
+
+
+@pytest.mark.parametrize(("attribute", "yaml"), PAIRS, ids=lambda path: path.stem)
+def test_every_recorded_attribute_says_what_lfs_said(attribute: Path, yaml: Path) -> None:
+    stored = decode_attribute(real_attribute(attribute.read_text()))
+    assert stored.layout == parse_layout(yaml.read_text())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "205-getstripe-default",
+        "207-getstripe-c2",
+        "212-getstripe-yaml-pfl",
+        "213-getstripe-yaml-dom",
+        "217-getstripe-d-dir1",
+        "220-getstripe-d-yaml-dir2",
+        "221-getstripe-d-yaml-dir3",
+        "236-getstripe-yaml-pool",
+        "246-lfs-mirror-create",
+        "248-setstripe-overstripe",
+        "extra-04-getstripe-pfl-uninit",
+    ],
+)
+def test_attributes_of_recorded_layouts_are_read_as_lfs_printed_them(name: str) -> None:
+    assert decode_attribute(lov_attribute(recorded(name))).layout == recorded(name)
+
+
+def test_a_released_file_has_no_objects_and_says_so() -> None:
+    stored = decode_attribute(lov_attribute(recorded("609-hsm_state-released-yaml"), released=True))
+    assert stored.components[0].released
+    assert stored.layout == recorded("609-hsm_state-released-yaml")
+
+
+def test_a_foreign_layout_has_a_type_and_no_components() -> None:
+    stored = decode_attribute(foreign_attribute(0xDA05, b"uuid@place"))
+    assert (stored.foreign, stored.layout) == (0xDA05, None)
+    with pytest.raises(ValueError, match="ends before what it announces"):
+        decode_attribute(foreign_attribute(0xDA05, b"uuid@place")[:-1])
+
+
+def test_a_component_that_extends_itself_tells_by_how_much() -> None:
+    first = Component(end=64 * MIB, stripe_bytes=MIB, flags=("init",), osts=(1,))
+    rest = Component(start=64 * MIB, end=256 * MIB, flags=("extension",))
+    stored = decode_attribute(lov_attribute(FileLayout((first, rest)), extension_bytes=128 * MIB))
+    assert stored.layout == FileLayout((first, rest))
+    assert stored.components[1].extension_bytes == 128 * MIB
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reason"),
+    [
+        (b"", "ends before"),
+        (b"\x0b\xd1\x0b\xd0" + bytes(60), "other byte order"),
+        (bytes(64), "no layout of a release that is known"),
+    ],
+)
+def test_what_is_no_layout_is_refused_with_the_reason(attribute: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        decode_attribute(attribute)

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
+from gridwright.filesystems import kind_of
+from gridwright.filesystems.capabilities import Degradation
 from gridwright.filesystems.resources import Resource, Route, Use
 from gridwright.model.document import prediction_document
 from gridwright.model.grid import grid_model
@@ -20,6 +24,7 @@ from gridwright.report.designs.page import prediction_page
 from gridwright.report.terminal.prediction import prediction_text
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
+from gridwright.spec.warnings import warn
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MIB = 2**20
@@ -278,3 +283,147 @@ def test_a_mix_keeps_every_budget_and_uses_one_up(
     # A mix is never more than the better direction alone, nor less than the worse.
     alone = [mix([Clients(routes, nodes)], part).bytes_per_s for part in (0.0, 1.0)]  # type: ignore[arg-type]
     assert min(alone) * (1 - 1e-9) <= found.bytes_per_s <= max(alone) * (1 + 1e-9)
+
+
+# What an account may have of FSx for Lustre: said wherever a grid is judged, and only beyond the limit.
+
+ONE = "  {name}: {{type: fsx-lustre, path: /{name}, capacity: {gib} GiB}}\n"
+
+
+def names(*sizes: int) -> list[set[str]]:
+    """Findings of check and of predict about a grid with file systems of these sizes."""
+    filesystems = "".join(ONE.format(name=f"fs{number}", gib=gib) for number, gib in enumerate(sizes))
+    spec = parse_spec(
+        "name: large\nprovider: aws\nregion: us-east-1\n"
+        "aws: {zone: us-east-1a, ssh_from: [203.0.113.0/24]}\n"
+        "nodes: {compute: {instance: m5n.8xlarge, count: 2}}\n"
+        f"filesystems:\n{filesystems}libraries: {{data: {{filesystem: fs0, requires: 100 MB/s/core}}}}\n"
+        "scheduler: {type: slurm}\n"
+    )
+    predicted = predict(grid_model(spec, load_catalog())).findings
+    return [{each.name for each in found} for found in (warn(spec), predicted)]
+
+
+@pytest.mark.parametrize("sizes", [(100_800,), (50_400, 50_400)], ids=["one", "two"])
+def test_what_an_account_has_is_no_finding(sizes: tuple[int, ...]) -> None:
+    assert all("account-limit" not in found for found in names(*sizes))
+
+
+@pytest.mark.parametrize("sizes", [(103_200,), (50_400, 50_400, 1200)], ids=["one", "together"])
+def test_more_than_that_is_said_by_check_and_by_predict(sizes: tuple[int, ...]) -> None:
+    assert all("account-limit" in found for found in names(*sizes))
+
+
+# NFS and Lustre of a service: an offer or limits give them the rates and costs that `managed` has.
+
+CATALOG = load_catalog()
+MANAGED: dict[str, Any] = {"type": "managed", "path": "/shared"}
+NFS: dict[str, Any] = {
+    "type": "nfs",
+    "path": "/shared",
+    "server": "10.0.0.9",
+    "export": "/vol",
+    "version": "4.1",
+}
+LUSTRE: dict[str, Any] = {"type": "lustre", "path": "/shared", "source": "10.0.0.4@tcp:/fs"}
+ULTRA: dict[str, Any] = {"offer": "azure-netapp-files-ultra", "capacity": "36 TiB"}
+AMLFS: dict[str, Any] = {"offer": "azure-managed-lustre-250", "capacity": "16 TiB"}
+OWN_RATES: dict[str, Any] = {
+    "limits": {"read": "4 GB/s", "write": "2 GB/s", "client": {"flow": "500 MB/s"}},
+    "price": "3 USD/h",
+}
+
+
+def spec(section: dict[str, Any]) -> GridSpec:
+    return GridSpec.model_validate(
+        {
+            "name": "there",
+            "provider": "azure",
+            "azure": {"node_price": "2 USD/h"},
+            "nodes": {"compute": {"count": 4, "cores": 16}},
+            "filesystems": {"shared": section},
+            "libraries": {"data": {"filesystem": "shared", "requires": "10 MB/s/core"}},
+        },
+        context={"base": Path("/")},
+    )
+
+
+def predicted_by_catalogue(section: dict[str, Any]) -> Prediction:
+    return predict(grid_model(spec(section), CATALOG))
+
+
+@pytest.mark.parametrize(
+    ("kind", "figures"),
+    [(NFS, ULTRA), (LUSTRE, AMLFS), (NFS, OWN_RATES), (LUSTRE, OWN_RATES), (LUSTRE, AMLFS | OWN_RATES)],
+)
+def test_the_same_figures_give_the_same_rates_and_cost(kind: dict[str, Any], figures: dict[str, Any]) -> None:
+    here, there = predicted_by_catalogue(MANAGED | figures), predicted_by_catalogue(kind | figures)
+    rates = [
+        [each.rates[op].bytes_per_s for each in one.libraries for op in ("read", "write")]
+        for one in (here, there)
+    ]
+    assert rates[0] == rates[1]
+    assert here.usd_per_hour == there.usd_per_hour is not None
+    assert there.services
+
+
+def test_connections_of_the_mount_are_those_of_its_flows() -> None:
+    one, four = (
+        predicted_by_catalogue(NFS | OWN_RATES | {"connections": count}).services[0] for count in (1, 4)
+    )
+    assert (one.one_client.read_bytes_per_s, four.one_client.read_bytes_per_s) == (500e6, 2000e6)
+
+
+@pytest.mark.parametrize(
+    ("section", "what"),
+    [
+        (NFS | AMLFS, "nodes reach azure-managed-lustre-250 by lustre, and this is of type nfs"),
+        (LUSTRE | ULTRA, "nodes reach azure-netapp-files-ultra by nfs, and this is of type lustre"),
+        (NFS | ULTRA | {"version": "4.2"}, "speaks NFS up to 4.1, and this is 4.2: mounts would fail"),
+        (LUSTRE | AMLFS | {"capacity": "20 TiB"}, "is sold in steps of 8 TiB"),
+    ],
+)
+def test_what_an_offer_cannot_be_is_refused(section: dict[str, Any], what: str) -> None:
+    with pytest.raises(GridwrightError, match=what):
+        predicted_by_catalogue(section)
+
+
+@pytest.mark.parametrize(
+    ("section", "what"),
+    [
+        (NFS | ULTRA | {"delivers": {"read": "1 GB/s"}}, "offer and limits say what it delivers"),
+        (
+            {**LUSTRE, **AMLFS, "oss": {"instance": "m6i.large", "count": 1}},
+            "offer is of a Lustre that is a service, and oss describes servers of one's own",
+        ),
+        (NFS | {"storage_price": "0.3 USD/GiB/month"}, "a price by capacity, and no capacity"),
+        (
+            LUSTRE | {"limits": OWN_RATES["limits"] | {"separate": True, "budget": {"rate": "1 GB/s"}}},
+            "not separate",
+        ),
+    ],
+)
+def test_fields_that_contradict_are_refused(section: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        spec(section)
+
+
+def test_a_price_counts_where_nothing_is_known_of_rates() -> None:
+    section = NFS | {
+        "delivers": {"read": "2 GB/s", "write": "1 GB/s"},
+        "capacity": "10 TiB",
+        "price": "3 USD/h",
+    }
+    found = predicted_by_catalogue(section)
+    assert found.usd_per_hour == pytest.approx(4 * 2 + 3)
+
+
+def test_a_service_replaces_its_server_and_one_server_dies() -> None:
+    filesystem = spec(NFS | ULTRA).filesystems["shared"]
+    model = grid_model(spec(NFS | ULTRA), CATALOG)
+    kind = kind_of(filesystem)
+    assert isinstance(kind, Degradation)
+    assert not kind.parts(filesystem, model.contributions["shared"])
+    own = spec(NFS | OWN_RATES)
+    dies = own.filesystems["shared"]
+    assert kind.parts(dies, grid_model(own, CATALOG).contributions["shared"])

@@ -13,14 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.administration.command import main, run
-from gridwright.filesystems.scale.administration.desired import DesiredRemote, DesiredSetting, ScaleCluster
-from gridwright.filesystems.scale.administration.difference import difference
+from gridwright.filesystems.scale.administration.desired import (
+    DesiredBucket,
+    DesiredRemote,
+    DesiredSetting,
+    ScaleCluster,
+)
+from gridwright.filesystems.scale.administration.difference import Difference, difference
 from gridwright.filesystems.scale.administration.failure import ScaleError
 from gridwright.filesystems.scale.administration.naming import same_value
 from gridwright.filesystems.scale.administration.observed import ObservedCluster
 from gridwright.filesystems.scale.administration.order import ScaleCommand, commands
+from gridwright.filesystems.scale.administration.remotes import known_remotes
+from gridwright.filesystems.scale.administration.restarting import running_values
 from gridwright.filesystems.scale.administration.y_format import encoded, records
+from gridwright.filesystems.scale.cluster import scale_cluster
+from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.shared_disks import ClusterMachine
 from gridwright.node_programs.one_file import NodeProgram
+from gridwright.providers.site.provider import cluster_documents
+from gridwright.spec import parse_spec
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.scale_double.cluster import Cluster, Node
 from tests.support.scale_double.command import install, read, write
@@ -431,3 +443,281 @@ def test_rows_are_read_back_as_they_were(rows: list[dict[str, str]]) -> None:
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     records(text)
+
+
+# Servers start again one after the other, and the file system is served all the while.
+
+
+class Served(Cluster):
+    """Notes whether files could be reached by all others after each command, and who was down."""
+
+    unserved: list[str]
+    down: list[set[str]]
+
+    def settle(self) -> None:
+        super().settle()
+        if not hasattr(self, "down"):
+            self.down, self.unserved = [], []
+        self.down.append({name for name in self.nodes if self.state_of(name) != "active"})
+        self.unserved += [name for name in self.filesystems if not self.served(name)]
+
+
+def larger_pool(wanted: ScaleCluster) -> ScaleCluster:
+    """The same with another page pool of servers."""
+    return replace(
+        wanted,
+        settings=tuple(
+            replace(each, value="2048M")
+            if (each.parameter, each.node_class) == ("pagepool", "gridServers")
+            else each
+            for each in wanted.settings
+        ),
+    )
+
+
+def made(wanted: ScaleCluster) -> Served:
+    cluster = Served()
+    run(wanted, InProcess(cluster), [])
+    cluster.down, cluster.unserved = [], []
+    return cluster
+
+
+@settings(max_examples=15, deadline=None)
+@given(pairs=st.integers(1, 4), replicas=st.sampled_from((1, 2)), clients=st.integers(1, 3))
+def test_one_server_after_the_other_has_the_new_setting(
+    tmp_path_factory: pytest.TempPathFactory, pairs: int, replicas: int, clients: int
+) -> None:
+    place = tmp_path_factory.mktemp("disks")
+    wanted = wanted_of(place, pairs, clients, 2, replicas=min(replicas, pairs))
+    cluster = made(wanted)
+    larger = larger_pool(wanted)
+    found = run(larger, InProcess(cluster), [])
+    servers = [f"nsd{number}" for number in range(1, 2 * pairs + 1)]
+    # It is told, each time, until they started again.
+    for notes in (found.notes, run(larger, InProcess(cluster), []).notes):
+        assert [each.split()[3] for each in notes if "--may-restart, which" in each] == servers
+    planned = run(larger, InProcess(cluster), [], may_restart=True, check=True)
+    assert [each.argv[-1] for each in planned.commands if each.name == "mmshutdown"] == servers
+    done: list[ScaleCommand] = []
+    cluster.down, cluster.unserved = [], []
+    run(larger, InProcess(cluster), done, may_restart=True)
+    assert [each.argv[-1] for each in done if each.name == "mmshutdown"] == servers
+    assert all(len(each) <= 1 for each in cluster.down), "two were down at once"
+    assert cluster.unserved == []
+    assert set(cluster.filesystems["lake"].mounted) == set(cluster.nodes)
+    assert {cluster.nodes[name].running["pagepool"] for name in servers} == {"2048M"}
+    # A second run has nothing to do.
+    again: list[ScaleCommand] = []
+    assert run(larger, InProcess(cluster), again, may_restart=True).notes == ()
+    assert again == []
+
+
+def test_a_server_whose_pair_is_away_stays_up(tmp_path: Path) -> None:
+    wanted = wanted_of(tmp_path, 2, 1, 2)
+    cluster = made(wanted)
+    cluster.nodes["nsd2"].alive = False
+    cluster.settle()
+    done: list[ScaleCommand] = []
+    with pytest.raises(ScaleError, match="nsd1 does not start again now: its pair is not active"):
+        run(larger_pool(wanted), InProcess(cluster), done, may_restart=True)
+    assert not any(each.name == "mmshutdown" for each in done)
+    assert cluster.state_of("nsd1") == "active"
+
+
+def test_a_server_without_whose_vote_the_cluster_stops_stays_up(tmp_path: Path) -> None:
+    """Of five votes two are gone, each of another pair, and all disks are served: a third is too many."""
+    wanted = wanted_of(tmp_path, 3, 1, 1)
+    cluster = made(wanted)
+    assert sum(each.quorum for each in cluster.nodes.values()) == 5
+    for name in ("nsd3", "nsd5"):
+        assert cluster.nodes[name].quorum
+        cluster.nodes[name].alive = False
+    cluster.settle()
+    assert cluster.served("lake")
+    with pytest.raises(
+        ScaleError, match="nsd1 does not start again now: the cluster would have 2 of 5 votes"
+    ):
+        run(larger_pool(wanted), InProcess(cluster), [], may_restart=True)
+    assert cluster.state_of("nsd1") == "active"
+
+
+def test_a_setting_that_a_daemon_does_not_take_stops_at_the_first_server(tmp_path: Path) -> None:
+    class Stubborn(Served):
+        def settings_of(self, name: str) -> dict[str, str]:
+            return {**super().settings_of(name), "pagepool": "1024M"}
+
+    wanted = wanted_of(tmp_path, 2, 1, 1)
+    cluster = Stubborn()
+    run(wanted, InProcess(cluster), [])
+    done: list[ScaleCommand] = []
+    with pytest.raises(ScaleError, match="nsd1 started again, and has pagepool otherwise"):
+        run(larger_pool(wanted), InProcess(cluster), done, may_restart=True)
+    assert [each.argv[-1] for each in done if each.name == "mmshutdown"] == ["nsd1"]
+    assert all(cluster.state_of(name) == "active" for name in cluster.nodes)
+
+
+def test_a_daemon_that_does_not_tell_is_left_alone(tmp_path: Path) -> None:
+    class Silent(InProcess):
+        def _run(self, argv: Sequence[str], limit_s: float) -> tuple[int, str, str]:
+            if argv[-1].endswith("--config"):
+                return 127, "", "mmdiag: not found"
+            return super()._run(argv, limit_s)
+
+    wanted = wanted_of(tmp_path, 1, 1, 1)
+    cluster = made(wanted)
+    done: list[ScaleCommand] = []
+    run(larger_pool(wanted), Silent(cluster), done, may_restart=True)
+    assert [each.name for each in done] == ["mmchconfig"]
+
+
+@given(st.text(max_size=300))
+def test_any_text_of_mmdiag_is_read(text: str) -> None:
+    running_values(text)
+
+
+def test_lines_of_mmdiag_are_read() -> None:
+    printed = (
+        "\n=== mmdiag: config ===\n   allowDeleteAclOnChmod 1\n"
+        " ! pagepool 4294967296\n ! tscCmdPortRange 61000-61999\n"
+    )
+    assert running_values(printed) == {
+        "allowDeleteAclOnChmod": "1",
+        "pagepool": "4294967296",
+        "tscCmdPortRange": "61000-61999",
+    }
+
+
+# Directories that are caches of buckets are made once, in the order that Scale takes.
+
+
+def bucket(keys: Path, name: str, **fields: str) -> DesiredBucket:
+    given = {"bucket": "lake-raw", "prefix": "", "endpoint": "https://s3.example.com:8443", "region": ""}
+    return DesiredBucket(filesystem="lake", fileset=name, mode="ro", keys=str(keys), **{**given, **fields})
+
+
+def commands_run(wanted: ScaleCluster, cluster: Cluster) -> list[tuple[str, ...]]:
+    done: list[ScaleCommand] = []
+    run(wanted, InProcess(cluster), done)
+    return [(each.name, *each.argv[1:]) for each in done]
+
+
+def test_a_gateway_then_keys_then_the_directory_and_never_again(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("access:secret\\n")
+    plain = wanted_of(tmp_path, 2, 1, 1)
+    wanted = replace(plain, buckets=(bucket(keys, "raw"),))
+    cluster = Cluster()
+    assert commands_run(wanted, cluster)[-3:] == [
+        ("mmchnode", "--gateway", "-N", "nsd1,nsd2"),
+        ("mmafmcoskeys", "lake-raw:s3.example.com", "set", "--keyfile", str(keys)),
+        (
+            *("mmafmcosconfig", "lake", "raw", "--endpoint", "https://s3.example.com:8443", "--object-fs"),
+            *("--bucket", "lake-raw", "--mode", "ro"),
+        ),
+    ]
+    assert commands_run(wanted, cluster) == []
+    # Another one beside it, of a region and a prefix.
+    more = bucket(keys, "out", prefix="out/a", region="eu-central-1", bucket="lake-out")
+    done = commands_run(replace(wanted, buckets=(*wanted.buckets, more)), cluster)
+    assert done[1][1] == "lake-out:eu-central-1@s3.example.com"
+    assert done[2][4] == "https://eu-central-1@s3.example.com:8443"
+    assert done[2][-4:] == ("--prefix", "out/a", "--mode", "ro")
+    assert set(cluster.filesets) == {"raw", "out"}
+    assert not any("secret" in word for call in cluster.calls for word in call)
+    # It left the spec: what is cached stays.
+    assert commands_run(plain, cluster) == []
+    assert set(cluster.filesets) == {"raw", "out"}
+
+
+def test_what_is_only_looked_at_is_not_made(tmp_path: Path) -> None:
+    plain, cluster = wanted_of(tmp_path, 1, 1, 1), Cluster()
+    commands_run(plain, cluster)
+    wanted = replace(plain, buckets=(bucket(tmp_path / "keys", "raw"),))
+    found = run(wanted, InProcess(cluster), [], check=True)
+    assert [each.name for each in found.commands] == ["mmchnode", "mmafmcoskeys", "mmafmcosconfig"]
+    assert cluster.filesets == {}
+
+
+def test_a_file_of_keys_that_is_none_is_told(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("nothing")
+    wanted = replace(wanted_of(tmp_path, 1, 1, 1), buckets=(bucket(keys, "raw"),))
+    with pytest.raises(ScaleError, match="the keys of bucket lake-raw"):
+        commands_run(wanted, Cluster())
+
+
+# A cluster of clients mounts a file system of another one, as soon as that one lets it in.
+
+KEY = "clusterName=big.example.com\\nclusterID=42\\npublicKey=00aa11bb22cc33dd"
+SPEC = f"""\
+name: small
+provider: site
+scheduler: {{type: slurm}}
+nodes: {{compute: {{hosts: "c[1-4]"}}}}
+filesystems:
+  lake:
+    type: scale
+    path: /gpfs/lake
+    remote: {{cluster: big.example.com, contacts: [b1, b2], filesystem: fs1, key: "{KEY}"}}
+"""
+
+
+def clients(count: int, filesystem: str = "fs1") -> ScaleCluster:
+    remote = {"cluster": "big.example.com", "contacts": ["b1", "b2"], "filesystem": filesystem}
+    spec = ScaleFileSystem.model_validate(
+        {"type": "scale", "path": "/gpfs/lake", "remote": {**remote, "key": "publicKey=" + "00" * 16}}
+    )
+    nodes = [
+        ClusterMachine(name=f"c{number}", address=f"c{number}", is_server=False)
+        for number in range(1, count + 1)
+    ]
+    return scale_cluster("small", "lake", spec, nodes, ())
+
+
+def outcome_and_names(wanted: ScaleCluster, cluster: Cluster) -> tuple[Difference, list[str]]:
+    done: list[ScaleCommand] = []
+    found = run(wanted, InProcess(cluster), done)
+    return found, [each.name for each in done]
+
+
+@given(st.integers(1, 9))
+def test_it_is_made_known_once_and_mounted_as_soon_as_it_may_be(count: int) -> None:
+    wanted, cluster = clients(count), Cluster()
+    assert len(wanted.quorum) % 2 == 1
+    found, done = outcome_and_names(wanted, cluster)
+    assert done[-2:] == ["mmremotecluster", "mmremotefs"]
+    assert cluster.remote_clusters == {"big.example.com": ["b1", "b2"]}
+    assert cluster.remote_filesystems == {"lake": ["fs1", "big.example.com", "/gpfs/lake"]}
+    assert "mmauth grant small-lake -f fs1" in found.notes[-1]
+    assert "not authorized" in found.notes[-1]
+    # Again, while nobody has let it in: nothing but the same words.
+    again, done = outcome_and_names(wanted, cluster)
+    assert (done, again.notes) == ([], found.notes)
+    cluster.granted = True
+    found, done = outcome_and_names(wanted, cluster)
+    assert (done, found.notes) == (["mmmount"], ())
+    assert cluster.remote_mounted == sorted(f"c{number}" for number in range(1, count + 1))
+    assert outcome_and_names(wanted, cluster) == (Difference(()), [])
+
+
+def test_a_name_that_is_another_file_system_is_left_alone() -> None:
+    cluster = Cluster(granted=True)
+    outcome_and_names(clients(1), cluster)
+    with pytest.raises(ScaleError, match=r"lake is file system fs1 of cluster \S+ here, and not fs2"):
+        outcome_and_names(clients(1, "fs2"), cluster)
+    assert cluster.remote_filesystems["lake"][0] == "fs1"
+
+
+def test_nodes_of_a_site_are_a_cluster_of_clients_where_a_key_is_at_hand() -> None:
+    (found,) = cluster_documents(parse_spec(SPEC))
+    assert (found["name"], found["first"]) == ("lake", "c1")
+    wanted = ScaleCluster.from_document(found["document"])
+    assert wanted.servers == ()
+    assert wanted.remotes[0].key.splitlines()[0] == "clusterName=big.example.com"
+    without = SPEC.replace(f', key: "{KEY}"', "")
+    assert cluster_documents(parse_spec(without)) == []
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_list_of_remotes_is_read(clusters: str, filesystems: str) -> None:
+    known_remotes(clusters, filesystems)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Resource, Route, Use
 from gridwright.model.day import (
@@ -23,9 +22,8 @@ from gridwright.model.day import (
 )
 from gridwright.model.day_curve import DAY_S, NAMES, DayCurve, day_curve, load_day
 from gridwright.model.grid import grid_model
-from gridwright.spec.model import GridSpec
+from tests.unit.model.test_predict import CATALOG, spec
 
-CATALOG = load_catalog()
 HOUR = 3600.0
 BUSY = st.lists(st.floats(0, 1), min_size=6, max_size=6).map(
     lambda parts: [each for each in parts for _ in range(4)]
@@ -132,16 +130,12 @@ def test_half_an_hour_in_a_day_is_what_an_instance_promises_and_not_twice() -> N
 
 
 def predicted(name: str, work: dict[str, Any], requires: str, instance: str = "c5.xlarge") -> DayPrediction:
-    document = {
-        "name": "test",
-        "provider": "aws",
-        "region": "us-east-1",
-        "nodes": {"compute": {"instance": instance, "count": 4}},
-        "filesystems": {"disk": {"type": "local", "path": "/w", "disks": work}},
-        "libraries": {"work": {"filesystem": "disk", "requires": requires}},
-    }
-    model = grid_model(GridSpec.model_validate(document, context={"base": Path("/")}), CATALOG)
-    return predict_day(model, load_day(name))
+    grid = spec(
+        nodes={"compute": {"instance": instance, "count": 4}},
+        filesystems={"disk": {"type": "local", "path": "/w", "disks": work}},
+        libraries={"work": {"filesystem": "disk", "requires": requires}},
+    )
+    return predict_day(grid_model(grid, CATALOG), load_day(name))
 
 
 def write(found: DayPrediction) -> LibraryDay:
@@ -167,18 +161,13 @@ def test_published_buckets_of_volumes_and_of_an_instance_are_walked() -> None:
 
 
 def test_a_burst_without_a_published_length_counts_as_none() -> None:
-    document = {
-        "name": "test",
-        "provider": "aws",
-        "region": "us-east-1",
-        "nodes": {"compute": {"instance": "m5n.8xlarge", "count": 2}},
-        "filesystems": {
-            "fsx": {"type": "fsx-lustre", "path": "/f", "deployment": "scratch-2", "capacity": "1.2 TiB"}
-        },
-        "libraries": {"data": {"filesystem": "fsx", "requires": "10 MB/s/core"}},
-    }
-    model = grid_model(GridSpec.model_validate(document, context={"base": Path("/")}), CATALOG)
-    day = write(predict_day(model, load_day("business-day")))
+    scratch = {"type": "fsx-lustre", "path": "/f", "deployment": "scratch-2", "capacity": "1.2 TiB"}
+    grid = spec(
+        nodes={"compute": {"instance": "m5n.8xlarge", "count": 2}},
+        filesystems={"fsx": scratch},
+        libraries={"data": {"filesystem": "fsx", "requires": "10 MB/s/core"}},
+    )
+    day = write(predict_day(grid_model(grid, CATALOG), load_day("business-day")))
     assert "fsx.throughput" in day.unpublished
     assert not day.holds
     assert day.first_short_s is not None

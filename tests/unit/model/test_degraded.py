@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.loss import affected_files_part
 from gridwright.filesystems.resources import Operation, Resource, Route, Use
 from gridwright.model.degraded import DegradedGrid, DegradedLibrary, degraded_grid, single_failures
 from gridwright.model.failure_domains import failure_domains, find_failure_domains
 from gridwright.model.grid import GridModel, grid_model
-from gridwright.spec.model import GridSpec
 from tests.support.examples import examples
+from tests.unit.model.test_predict import CATALOG, spec
 
-CATALOG = load_catalog()
 DISKS = {"type": "gp3", "count": 12, "size": "250 GiB", "throughput": "250 MiB/s"}
 LUSTRE = {
     "type": "lustre",
@@ -32,10 +29,7 @@ LUSTRE = {
 
 
 def grid(shared: dict[str, Any], **sections: Any) -> GridModel:
-    document = {
-        "name": "test",
-        "provider": "aws",
-        "region": "us-east-1",
+    described = {
         "nodes": {"compute": {"instance": "i3en.6xlarge", "count": 5}},
         "filesystems": {
             "shared": shared,
@@ -47,7 +41,7 @@ def grid(shared: dict[str, Any], **sections: Any) -> GridModel:
         },
         **sections,
     }
-    return grid_model(GridSpec.model_validate(document, context={"base": Path("/")}), CATALOG)
+    return grid_model(spec(**described), CATALOG)
 
 
 def without(model: GridModel, *names: str) -> DegradedGrid:

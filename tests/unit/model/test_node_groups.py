@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import OPERATIONS
 from gridwright.model.day import predict_day
@@ -22,8 +21,8 @@ from gridwright.model.predict import predict
 from gridwright.model.sensitivity import sensitivity
 from gridwright.model.workload import WorkloadMatrix, default_profiles, simulate_workload
 from gridwright.spec.model import GridSpec
+from tests.unit.model.test_predict import CATALOG, FSX, spec
 
-CATALOG = load_catalog()
 LIBRARIES = {
     "data": {"filesystem": "fsx", "requires": "100 MB/s/core"},
     "work": {"filesystem": "scratch", "requires": "50 MB/s/core"},
@@ -33,24 +32,9 @@ SCRATCH = {"type": "local", "path": "/scratch", "disks": {"type": "gp3", "count"
 
 
 def grid(nodes: dict[str, dict[str, Any]], capacity: int = 48_000, **sections: Any) -> GridModel:
-    fsx = {
-        "type": "fsx-lustre",
-        "path": "/fsx",
-        "deployment": "persistent-2",
-        "capacity": f"{capacity} GiB",
-        "throughput": "250 MB/s/TiB",
-        "stripe_count": -1,
-    }
-    document = {
-        "name": "test",
-        "provider": "aws",
-        "region": "us-east-1",
-        "nodes": nodes,
-        "filesystems": {"fsx": fsx, "scratch": SCRATCH},
-        "libraries": LIBRARIES,
-        **sections,
-    }
-    return grid_model(GridSpec.model_validate(document, context={"base": Path("/")}), CATALOG)
+    filesystems = {"fsx": {**FSX, "capacity": f"{capacity} GiB"}, "scratch": SCRATCH}
+    described = {"nodes": nodes, "filesystems": filesystems, "libraries": LIBRARIES, **sections}
+    return grid_model(spec(**described), CATALOG)
 
 
 def of(instance: str, count: int) -> dict[str, Any]:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Contribution
 from gridwright.model.grid import grid_model
-from gridwright.spec.model import GridSpec
+from tests.unit.model.test_predict import CATALOG, spec
 
-CATALOG = load_catalog()
 TIB = 2**40
 SYSTEM = {"type": "higher-performance", "count": 2, "size": "1 TiB"}
 
 
 def contribution(disks: dict[str, Any] = SYSTEM, **fields: Any) -> Contribution:
     nsd = {"instance": "BM.Optimized3.36", "count": 4, "disks": disks}
-    document = {
-        "name": "test",
-        "provider": "oci",
-        "region": "us-ashburn-1",
-        "nodes": {"compute": {"instance": "VM.DenseIO.E5.Flex(24)", "count": 4}},
-        "filesystems": {"lake": {"type": "scale", "path": "/lake", "nsd": nsd, **fields}},
-        "libraries": {"data": {"filesystem": "lake"}},
-    }
-    grid = grid_model(GridSpec.model_validate(document, context={"base": Path("/")}), CATALOG)
-    return grid.groups[0].contributions["lake"]
+    described = spec(
+        provider="oci",
+        region="us-ashburn-1",
+        nodes={"compute": {"instance": "VM.DenseIO.E5.Flex(24)", "count": 4}},
+        filesystems={"lake": {"type": "scale", "path": "/lake", "nsd": nsd, **fields}},
+        libraries={"data": {"filesystem": "lake"}},
+    )
+    return grid_model(described, CATALOG).groups[0].contributions["lake"]
 
 
 def volumes(found: Contribution) -> tuple[float, str]:

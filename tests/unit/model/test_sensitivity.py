@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.catalog import load_catalog
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.predict import predict
 from gridwright.model.sensitivity import InputEffect, Sensitivity, sensitivity
-from gridwright.spec.model import GridSpec
 from tests.support.examples import examples
-
-CATALOG = load_catalog()
+from tests.unit.model.test_predict import CATALOG, spec
 
 
 def grid(nfs: str = "4 GB/s", local: str = "1 GB/s", nodes: int = 4, **sections: Any) -> GridModel:
     """Nodes of 16 cores and 25 Gbit/s, an NFS server that they share, and disks of each."""
-    document = {
-        "name": "test",
-        "provider": "aws",
-        "region": "us-east-1",
+    server = {"type": "nfs", "path": "/n", "server": "s", "export": "/e"}
+    described = {
         "nodes": {"compute": {"instance": "m5n.8xlarge", "count": nodes}},
         "filesystems": {
-            "n": {
-                "type": "nfs",
-                "path": "/n",
-                "server": "s",
-                "export": "/e",
-                "delivers": {"write": nfs, "read": nfs},
-            },
+            "n": {**server, "delivers": {"write": nfs, "read": nfs}},
             "l": {"type": "local", "path": "/l", "delivers": {"write": local, "read": local}},
         },
         "libraries": {
@@ -42,7 +30,7 @@ def grid(nfs: str = "4 GB/s", local: str = "1 GB/s", nodes: int = 4, **sections:
         },
         **sections,
     }
-    return grid_model(GridSpec.model_validate(document, context={"base": Path("/")}), CATALOG)
+    return grid_model(spec(**described), CATALOG)
 
 
 def of(found: Sensitivity, name: str) -> InputEffect:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from gridwright.filesystems.resources import OPERATIONS
+from gridwright.model.chains import library_chain
+from gridwright.model.grid import grid_model
+from gridwright.monitor import sampler
 from gridwright.monitor.causes.explaining import SlowExplanation, explain, explain_job, used_by
+from gridwright.monitor.causes.model_limits import stated_limits
 from gridwright.monitor.causes.sharing import foreign_cpus, sharing_of
 from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse, StatedLimit
 from gridwright.monitor.causes.verdict import is_slow
@@ -14,7 +20,9 @@ from gridwright.monitor.causes.words import explanation_text as printed
 from gridwright.monitor.frame import frame_of
 from gridwright.monitor.frame_tables import frame_text
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
-from gridwright.monitor.readings import MountedPlace, NodeSamples
+from gridwright.monitor.readings import LABELS, MountedPlace, NodeSamples
+from gridwright.monitor.sampler import CardAllowances, allowance_places, statistic_names, statistic_values
+from gridwright.spec import load_spec
 from tests.unit.monitor.test_frame import DATA, MB, ON_DISK, SERVED, Counted, disk, mount, node, row
 
 NVME = {DATA.directory: MountedPlace("/grid", "xfs", "nvme0n1", ("nvme0n1",))}
@@ -578,3 +586,88 @@ def test_names_of_anybody_command_no_terminal() -> None:
     for text in (frame_text(frame), explanation_text(explain(frame))):
         assert "17" in text
         assert text.replace("\n", "").isprintable()
+
+
+# Packets that a cloud holds back are read from the cards that count them, and bind what they carry.
+
+ENA = ["tx_timeout", "bw_in_allowance_exceeded", "bw_out_allowance_exceeded", "pps_allowance_exceeded",
+       "conntrack_allowance_exceeded", "queue_0_tx_cnt"]  # fmt: skip
+"""In the order of drivers/net/ethernet/amazon/ena/ena_ethtool.c."""
+
+
+def test_the_statistics_of_a_real_card_are_read_as_ethtool_reads_them() -> None:
+    found = {}
+    for each in Path("/sys/class/net").iterdir():
+        try:
+            names = statistic_names(each.name)
+        except OSError:
+            continue
+        values = statistic_values(each.name, len(names)) if names else ()
+        found[each.name] = dict(zip(names, values, strict=True))
+    assert all(name and value >= 0 for card in found.values() for name, value in card.items())
+    with pytest.raises(OSError, match="No such device"):
+        statistic_names("no-such-card")
+
+
+def test_only_cards_that_count_allowances_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("eth0", "eth1"):
+        (tmp_path / "sys/class/net" / name).mkdir(parents=True)
+    monkeypatch.setattr(sampler, "statistic_names", {"eth0": ENA, "eth1": ["rx_drops"]}.__getitem__)
+    monkeypatch.setattr(sampler, "statistic_values", lambda _device, count: tuple(range(count)))
+    told = {each.labels: each.value for each in CardAllowances(tmp_path).readings()}
+    assert told == {("eth0", "bw_in"): 1, ("eth0", "bw_out"): 2, ("eth0", "pps"): 3, ("eth0", "conntrack"): 4}
+    assert LABELS["gridwright_network_held_back_packets_total"] == ("device", "allowance")
+    assert allowance_places(["rx_drops"]) == {}
+
+
+def held_back(rate: float, allowance: str = "bw_in") -> Counted:
+    return {("gridwright_network_held_back_packets_total", "eth0", allowance): rate}
+
+
+def test_a_network_that_its_cloud_holds_back_binds_what_servers_serve_and_no_local_disk() -> None:
+    served = row(node(iowait=2.0, counted={**waits("OST0", 50, 0.1), **held_back(900.0)}, places=SERVED))
+    assert binding(served) == [ResourceSort.ALLOWANCE], "and servers are not accused"
+    assert "the cloud held back 900 packets/s of card eth0 of n1, which has used up what it may receive" in (
+        served.binds
+    )
+    for calm in (held_back(0.0), held_back(3.0), held_back(900.0, "conntrack")):
+        found = row(node(iowait=2.0, counted={**waits("OST0", 50, 0.1), **calm}, places=SERVED))
+        assert binding(found) == [ResourceSort.SERVER]
+    local = {**disk("md0", 1e6), **held_back(900.0)}
+    assert binding(row(node(iowait=2.0, counted=local))) == []
+
+
+# Limits that are held against what is measured are those of predictions, with the same figures.
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.mark.parametrize("name", ["aws-fsx", "aws-lustre", "oci-lustre", "azure-netapp-files"])
+def test_each_limit_of_a_prediction_is_there_with_its_figure(name: str) -> None:
+    spec = load_spec(EXAMPLES / f"{name}.yaml")
+    model, found = grid_model(spec), stated_limits(spec)
+    assert found
+    for library, placed in model.libraries.items():
+        limits = {each.resource: each for each in found[placed.filesystem]}
+        for operation in OPERATIONS:
+            chain = [each for each in library_chain(model, library, operation) if each.resource != "streams"]
+            assert len(chain) > 0
+            for bound in chain:
+                limit = limits[bound.resource]
+                nodes = model.nodes if limit.scope == "node" else 1
+                taken = limit.read if operation == "read" else limit.write
+                assert limit.bytes_per_s * nodes / taken == pytest.approx(bound.bytes_per_s)
+                assert (limit.what, limit.source) == (bound.what, bound.source)
+                assert limit.nodes == (), "all nodes are alike"
+
+
+def test_groups_of_nodes_have_limits_of_their_own(tmp_path: Path) -> None:
+    found = stated_limits(load_spec(EXAMPLES / "aws-elastic.yaml"))["shared"]
+    of_nodes = {each.resource: each.nodes for each in found if each.scope == "node"}
+    assert of_nodes["compute.node.network-in"][0] == "compute1"
+    assert of_nodes["cheap.node.network-in"][0] == "cheap1"
+    assert [each.resource for each in found].count("shared.throughput") == 1
+
+
+def test_a_grid_of_which_nothing_is_known_has_none() -> None:
+    assert set(stated_limits(load_spec(EXAMPLES / "lab.yaml")).values()) == {()}

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.frame_tables import frame_text
-from gridwright.monitor.job_rows import job_row
+from gridwright.monitor.history.busiest import OTHERS, BusiestJobs, family_of
+from gridwright.monitor.history.open_minute import MINUTE, OpenMinute
+from gridwright.monitor.job_rows import THERE, job_row
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
+from gridwright.monitor.rates import figures, rate_between, rates
 from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
 from gridwright.monitor.rows import seen
+from gridwright.monitor.user_rows import MOST_USERS
+from gridwright.monitor.user_sums import OF_USERS, OWNER, UNKNOWN, user_values
 
 MB = 1e6
 Counted = dict[tuple[str, ...], float]
@@ -288,3 +297,173 @@ def test_who_computes_and_waits_a_little_is_not_held_up_by_storage(
     assert row(node(user=2.0, counted=full, places=ON_DISK)).standing is (
         Standing.MET if standing is Standing.MET else Standing.BELOW
     ), "a disk that is full is a reason whoever waits how long"
+
+
+# Rates out of counters: right where they can be told, and none where a counter or a clock did not go on.
+
+COUNTS = st.integers(0, 2**63)
+CLOCKS = st.floats(0, 1e9)
+BYTES = "node_disk_read_bytes_total"
+
+
+def reading(value: float, at_s: float, since_s: float | None = None, metric: str = BYTES) -> Reading:
+    return Reading(metric, ("sda",), value, at_s, since_s)
+
+
+def snapshot(*readings: Reading, machine: str = "boot") -> Snapshot:
+    return Snapshot("n1", machine, 0.0, 0.0, 2, 2, readings)
+
+
+@given(st.integers(0, 2**52), st.integers(0, 2**52), st.floats(0.01, 1e4), st.floats(0, 1e4))
+def test_a_counter_that_goes_on_has_the_rate_that_it_moved_at(
+    begun: int, moved: int, span: float, at: float
+) -> None:
+    old, new = reading(begun, at), reading(begun + moved, at + span)
+    rate = rate_between(old, new)
+    assert rate is not None
+    assert abs(rate * (new.at_s - old.at_s) - moved) <= moved * 1e-9
+
+
+@given(COUNTS, COUNTS, CLOCKS, CLOCKS)
+def test_there_is_never_a_negative_or_an_endless_rate(one: int, other: int, at: float, then: float) -> None:
+    rate = rate_between(reading(one, at), reading(other, then))
+    assert rate is None or 0 <= rate < float("inf")
+    assert rate is None or (other >= one and then > at)
+
+
+@given(COUNTS, st.integers(1, 2**62), CLOCKS, st.floats(0.01, 1e3))
+def test_a_counter_that_wrapped_or_was_cleared_has_no_rate(
+    value: int, lost: int, at: float, span: float
+) -> None:
+    assert rate_between(reading(value + lost, at), reading(value, at + span)) is None
+
+
+@given(COUNTS, COUNTS, CLOCKS, st.floats(0, 1e3))
+def test_a_clock_that_stood_or_went_back_gives_no_rate(
+    value: int, moved: int, at: float, back: float
+) -> None:
+    assert rate_between(reading(value, at), reading(value + moved, at - back)) is None
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**40), st.floats(0, 100), st.floats(101, 200))
+def test_a_counter_that_began_anew_has_no_rate_even_if_it_is_larger_now(
+    value: int, more: int, since: float, anew: float
+) -> None:
+    old, new = reading(value, 300.0, since), reading(value + more, 400.0, anew)
+    assert rate_between(old, new) is None
+    assert rate_between(old._replace(since_s=anew), new) is not None
+
+
+def test_counters_of_another_boot_have_no_rates_and_gauges_stay() -> None:
+    gauge = reading(8.0, 1.0, metric="node_memory_Dirty_bytes")
+    before, after = snapshot(reading(10, 1.0)), snapshot(reading(20, 2.0), gauge, machine="another")
+    assert figures(before, after).rates == {}
+    assert figures(before, after).gauges == {("node_memory_Dirty_bytes", "sda"): 8.0}
+    assert figures(before, replace(after, machine="boot")).rates == {(BYTES, "sda"): 10.0}
+
+
+def test_what_is_new_has_no_rate_yet_and_what_is_gone_none_any_more() -> None:
+    sdb = Reading(BYTES, ("sdb",), 5.0, 1.0)
+    assert rates([reading(1, 1.0)], [sdb]) == {}
+
+
+# However many jobs and users there are: few rows at each node, and sums by each counter that are exact.
+
+READ, WRITTEN, CPU = (
+    f"gridwright_job_{each}_total" for each in ("read_bytes", "written_bytes", "cpu_seconds")
+)
+NAMES = st.sampled_from([*"abcdefghij", OTHERS, UNKNOWN])
+AMOUNTS = st.integers(0, 1 << 16).map(float)
+SECONDS = st.lists(
+    st.dictionaries(NAMES, st.tuples(AMOUNTS, NAMES | st.none(), st.integers(0, 5)), max_size=12),
+    min_size=1,
+    max_size=8,
+)
+"""Of each second: of each job what it moved, whose it is, and for how many seconds before that stands."""
+
+
+def values_of(jobs: dict[str, tuple[float, str | None, int]]) -> list[tuple[tuple[str, ...], float, int]]:
+    found: list[tuple[tuple[str, ...], float, int]] = []
+    for job, (moved, user, back) in jobs.items():
+        found += [((metric, job), moved, back) for metric in (READ, WRITTEN, CPU)] + [((THERE, job), 1.0, 0)]
+        if user is not None:
+            found.append(((OWNER, job, user), 1.0, 0))
+    return found
+
+
+@given(SECONDS, st.integers(1, 4), st.integers(1, 3))
+def test_sums_by_counter_are_those_of_all_jobs_whoever_is_left_out(
+    seconds: list[dict[str, tuple[float, str | None, int]]], most: int, every: int
+) -> None:
+    """At most so many and the sum of others, chosen anew every few seconds: names and users, each."""
+    chooses, minute = BusiestJobs(most), OpenMinute(0)
+    moved = jobs_there = 0.0
+    for number, jobs in enumerate(seconds, start=5):
+        values = values_of(jobs)
+        kept = list(chooses.fold([*values, *user_values(values)], number // every))
+        for metric in {key[0] for key, _, _ in kept}:
+            labels = {key[1:] for key, _, _ in kept if key[0] == metric}
+            assert len(labels) <= most + 1
+        minute.put(number, kept)
+        moved += sum(rate * (1 + back) for rate, _, back in jobs.values())
+        jobs_there += len(jobs)
+    told: dict[str, float] = defaultdict(float)
+    for key, column in minute.columns.items():
+        told[key[0]] += sum(each for each in column if each == each)  # noqa: PLR0124 - NaN is not itself
+    filled = {back for jobs in seconds for _, _, back in jobs.values()}
+    for metric, of_user in OF_USERS.items():
+        assert told[of_user] == (jobs_there if metric == THERE else moved), of_user
+        if filled <= {0}:
+            assert told[metric] == (jobs_there if metric == THERE else moved), metric
+    assert 5 + len(seconds) < MINUTE
+
+
+@given(
+    st.dictionaries(st.integers(0, 400), st.tuples(AMOUNTS, st.integers(0, 300)), min_size=1, max_size=300)
+)
+def test_users_of_a_picture_are_few_and_have_all_that_jobs_moved(jobs: dict[int, tuple[float, int]]) -> None:
+    counted: Counted = {(READ, str(job)): moved for job, (moved, _) in jobs.items()}
+    quiet: Counted = {(WRITTEN, str(job)): 0.0 for job in jobs}
+    runs: Counted = {(CPU, str(job)): 1.0 for job in jobs}
+    gauges: Counted = {(THERE, str(job)): 1.0 for job in jobs}
+    owners: Counted = {(OWNER, str(job), f"u{user}"): 1.0 for job, (_, user) in jobs.items()}
+    frame = frame_of([node(counted=counted | quiet | runs, gauges=gauges | owners)])
+    assert len(frame.users) <= MOST_USERS + 1
+    assert sum(row.jobs for row in frame.users) == len(jobs)
+    for told in ("read_bytes_per_s", "cpus"):
+        whole = sum(getattr(row, told) for row in frame.users)
+        assert whole == pytest.approx(sum(getattr(row, told) for row in frame.jobs))
+
+
+def test_a_user_is_told_over_all_nodes_and_a_job_on_two_of_them_counts_once() -> None:
+    there: Counted = {(THERE, "17"): 2.0, (OWNER, "17", "ann"): 1.0}
+    moved: Counted = {(READ, "17"): 10 * MB, (WRITTEN, "17"): 0.0, (CPU, "17"): 1.0}
+    frame = frame_of([node("n1", counted=moved, gauges=there), node("n2", counted=moved, gauges=there)])
+    (ann,) = frame.users
+    assert (ann.user, ann.jobs) == ("ann", 1)
+    assert ann.cpus == pytest.approx(2.0)
+    assert ann.read_bytes_per_s == pytest.approx(20 * MB)
+
+
+def test_what_one_job_does_not_tell_is_not_told_of_its_user() -> None:
+    """Bytes of a process of another user are root's to see: the sum would be too small."""
+    there: Counted = {(THERE, job): 1.0 for job in ("17", "18")} | {
+        (OWNER, job, "ann"): 1.0 for job in ("17", "18")
+    }
+    moved: Counted = {(READ, "17"): 10 * MB, (CPU, "17"): 1.0, (CPU, "18"): 1.0}
+    (ann,) = frame_of([node(counted=moved, gauges=there)]).users
+    assert (ann.jobs, ann.read_bytes_per_s) == (2, None)
+    assert ann.cpus == pytest.approx(2.0)
+
+
+def test_whose_the_jobs_of_a_sum_are_is_one_series() -> None:
+    """A thousand users of jobs and of processes that are left out are not a thousand series."""
+    chooses = BusiestJobs(most=3)
+    values = [((OWNER, f"{job}", f"u{job}"), 1.0, 0) for job in range(1000)]
+    values += [(("gridwright_process_moved_bytes_total", "sh", f"u{user}"), 1.0, 0) for user in range(1000)]
+    told = [(key, value) for key, value, _ in chooses.fold(values, 0)]
+    assert len(told) == 2 * (3 + 1)
+    assert ((OWNER, OTHERS, OTHERS), 997.0) in told
+    family = family_of("gridwright_process_moved_bytes_total")
+    assert family is not None
+    assert family.name(("sh", "u1")) == ("sh", "u1")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -10,13 +13,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from gridwright._native import readings_json
+from gridwright.interference.processes import TICK_S
 from gridwright.messages import decode, encode
 from gridwright.monitor.frame import frame_of
-from gridwright.monitor.job_sources import JobSources
-from gridwright.monitor.rates import rates
+from gridwright.monitor.group_sources import GroupSources
+from gridwright.monitor.job_sources import JobSources, JobWaits
+from gridwright.monitor.rates import Key, rates
 from gridwright.monitor.readings import LABELS, NodeSamples, Reading, Request, Snapshot
-from gridwright.monitor.sampler import FACTS_S, HeldReads, KernelSources, Sampler
+from gridwright.monitor.sampler import (
+    FACTS_S,
+    HeldReads,
+    KernelSources,
+    OtherSources,
+    Sampler,
+    parse_queue,
+    queue_limits,
+)
+from gridwright.monitor.views import views
 from tests.support.command import wait_until
 from tests.support.disks import run
 from tests.support.skips import root_only
@@ -385,3 +402,339 @@ def test_what_passes_a_bond_or_a_vlan_counts_at_the_cards_below_it_alone(tmp_pat
         if "receive_bytes" in each.metric
     }
     assert told == {"eth0": 10, "eth1": 20, "macvlan0": 5}
+
+
+# What processes of no job move is read of real ones, and told to those who may know it.
+
+MIB = 1 << 20
+PROGRAM = f"""
+import mmap, os, sys
+block = mmap.mmap(-1, {MIB})
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+for order in sys.stdin:
+    for number in range(int(order)):
+        os.pwrite(file, block, number * {MIB})
+    print("done", flush=True)
+"""
+
+
+class Mover:
+    """A process that writes so many MiB when it is told to."""
+
+    def __init__(self, script: Path, file: Path, job: str) -> None:
+        script.write_text(PROGRAM)
+        environment = os.environ | ({"GRIDWRIGHT_JOB_ID": job} if job else {})
+        self.process = subprocess.Popen(
+            [sys.executable, script, file], env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def writes(self, mib: int) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{mib}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+
+@pytest.fixture
+def movers(tmp_path: Path) -> Iterator[tuple[Mover, Mover]]:
+    both = (
+        Mover(tmp_path / "job_script.py", tmp_path / "one", "17"),
+        Mover(tmp_path / "nightly_backup.py", tmp_path / "two", ""),
+    )
+    for each in both:
+        each.writes(1)
+    yield both
+    for each in both:
+        each.process.kill()
+        each.process.wait(10)
+
+
+class Sources:
+    """All processes: those of jobs, and the others."""
+
+    def __init__(self) -> None:
+        self._jobs = JobSources()
+        self._others = OtherSources(self._jobs.members)
+
+    def readings(self) -> list[Reading]:
+        return [*self._jobs.readings(), *self._others.readings()]
+
+
+def moved(before: list[Reading], after: list[Reading]) -> dict[Key, float]:
+    """Bytes between two readings, not their rates."""
+    spans = {each.key: each.at_s for each in after}
+    began = {each.key: each.at_s for each in before}
+    latest = max(began.values())
+    return {key: rate * (spans[key] - began.get(key, latest)) for key, rate in rates(before, after).items()}
+
+
+def backup(found: dict[Key, float]) -> float:
+    return sum(
+        value for key, value in found.items()
+        if key[0] == "gridwright_process_moved_bytes_total" and "nightly_backup.py" in key[1]
+    )  # fmt: skip
+
+
+@root_only
+def test_a_stranger_has_its_bytes_and_a_job_has_none_of_them(movers: tuple[Mover, Mover]) -> None:
+    job, stranger = movers
+    sources = Sources()
+    before = sources.readings()
+    job.writes(8)
+    stranger.writes(16)
+    after = sources.readings()
+    found = moved(before, after)
+    assert backup(found) == pytest.approx(16 * MIB, rel=0.1), "it began to be told with what it moved since"
+    assert found["gridwright_job_written_bytes_total", "17"] == pytest.approx(8 * MIB, rel=0.1)
+    assert found["gridwright_others_written_bytes_total",] > 15 * MIB
+    assert not any("job_script.py" in each.labels[0] for each in after if "process_moved" in each.metric)
+    assert ("gridwright_job_user", "17", "root") in {each.key for each in after}
+    stranger.writes(4)
+    assert backup(moved(after, sources.readings())) == pytest.approx(4 * MIB, rel=0.1)
+
+
+@root_only
+def test_what_a_child_moved_that_has_ended_is_not_told_twice(tmp_path: Path) -> None:
+    script = tmp_path / "parent_of_many.py"
+    script.write_text(
+        "import subprocess, sys\n"
+        "child = ['dd', 'if=/dev/zero', f'of={sys.argv[1]}', 'bs=1M', 'count=16', 'oflag=direct']\n"
+        "for order in sys.stdin:\n"
+        "    subprocess.run(child, check=True, stderr=subprocess.DEVNULL)\n"
+        "    print('done', flush=True)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, script, tmp_path / "file"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    try:
+        sources = Sources()
+        before = sources.readings()
+        parent.stdin.write("go\n")
+        parent.stdin.flush()
+        parent.stdout.readline()
+        found = moved(before, sources.readings())
+    finally:
+        parent.kill()
+        parent.wait(10)
+    told = sum(
+        value for key, value in found.items()
+        if key[0] == "gridwright_process_moved_bytes_total" and "parent_of_many.py" in key[1]
+    )  # fmt: skip
+    assert told == pytest.approx(16 * MIB, rel=0.1)
+
+
+# How long a job waits is told by the best that its node knows of it.
+
+SLURM = "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0\n"
+BESIDE_V1 = "9:name=systemd:/\n0::/slurm/uid_1000/job_7/step_batch\n"
+
+
+def told(waits: JobWaits, job: str, at: float, *, delay: int = 0, waiting: int = 0) -> Reading:
+    return waits.reading(job, [10], delay, waiting, at)
+
+
+@pytest.mark.parametrize(
+    ("line", "group"),
+    [
+        (SLURM, "cgroup/system.slice/slurmstepd.scope/job_7"),
+        (BESIDE_V1, "cgroup/unified/slurm/uid_1000/job_7"),
+    ],
+)
+def test_pressure_of_the_control_group_of_a_whole_job_comes_first(
+    tmp_path: Path, line: str, group: str
+) -> None:
+    (tmp_path / "proc/10").mkdir(parents=True)
+    (tmp_path / "proc/10/cgroup").write_text(line)
+    (tmp_path / group).mkdir(parents=True)
+    pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 total=1\n"
+    (tmp_path / group / "io.pressure").write_text(pressure)
+    waits = JobWaits(tmp_path / "proc", tmp_path / "cgroup")
+    for job in ("7", "7_3"):
+        found = told(waits, job, 1.0, delay=99)
+        assert (found.labels, found.value) == ((job, "pressure"), 2.5)
+    (tmp_path / "proc/10/cgroup").write_text(line.replace("job_7", "jobs"))
+    assert told(waits, "8", 1.0).labels == ("8", "delay"), "a group of several jobs is nobody's"
+
+
+def test_without_one_it_is_the_delays_that_the_kernel_counts_else_the_looks(tmp_path: Path) -> None:
+    switch = tmp_path / "sys/kernel/task_delayacct"
+    switch.parent.mkdir(parents=True)
+    switch.write_text("1\n")
+    found = told(JobWaits(tmp_path, tmp_path), "7", 1.0, delay=50)
+    assert (found.labels, found.value) == (("7", "delay"), 50 * TICK_S)
+    switch.write_text("0\n")
+    waits = JobWaits(tmp_path, tmp_path)
+    assert told(waits, "7", 10.0, waiting=1).value == 0
+    assert told(waits, "7", 11.0, waiting=1).value == 1
+    found = told(waits, "7", 13.0, waiting=0)
+    assert (found.labels, found.value) == (("7", "state"), 1)
+    waits.retain_only(set())
+    assert told(waits, "7", 14.0, waiting=1).value == 0
+
+
+def test_a_share_by_looks_alone_is_marked_and_of_several_nodes_the_longest_counts() -> None:
+    def snapshot(node: str, at: float, waited: float, how: str) -> Snapshot:
+        readings = (
+            Reading("gridwright_job_processes", ("7",), 1, at),
+            Reading("gridwright_job_waiting_seconds_total", ("7", how), waited, at),
+        )
+        return Snapshot(node, node, at, at, 1, 1, readings)
+
+    def shown(how: str) -> str:
+        samples = [
+            NodeSamples(node, snapshot(node, 1.0, 0.0, how), snapshot(node, 3.0, waited, how))
+            for node, waited in (("n1", 1.0), ("n2", 0.5))
+        ]
+        (view,) = [each for each in views(frame_of(samples)) if each.caption == "Jobs"]
+        return view.rows[0].cells[[column.title for column in view.columns].index("waits")].text
+
+    assert [shown(how) for how in ("pressure", "delay", "state")] == ["50%", "50%", "~50%"]
+
+
+# Readings that the native part writes are those that Python's own JSON reads.
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+TIMES = st.sampled_from([0.0, -0.0, 1795228009.95, 5e-324, 1e300]) | st.floats(allow_nan=False)
+READINGS = st.lists(
+    st.builds(
+        Reading,
+        TEXTS,
+        st.lists(TEXTS, max_size=3).map(tuple),
+        st.integers(-(1 << 70), 1 << 70) | st.floats() | st.booleans(),
+        TIMES,
+        st.none() | TIMES,
+    ),
+    max_size=6,
+)
+
+
+@given(READINGS)
+@example([Reading("a", ('"\\\n\x7fé😀',), math.inf, 1.0), Reading("b", (), -math.inf, 1.0, 1.0)])
+def test_what_is_written_is_what_was_read(readings: list[Reading]) -> None:
+    written = readings_json(readings)
+    assert written.isascii()
+    back = [Reading(each[0], tuple(each[1]), *each[2:]) for each in json.loads(b"[" + written + b"]")]
+    assert repr(back) == repr([each._replace(value=_number(each.value)) for each in readings])
+
+
+def _number(value: float) -> float:
+    """A truth value is written as the number that it is."""
+    return int(value) if isinstance(value, bool) else value
+
+
+@pytest.mark.parametrize(
+    "wrong", [[("a", (), 1.0, 1.0)], ["abcde"], [(1, (), 1.0, 1.0, None)], [("a", (), "1", 1.0, None)]]
+)
+def test_what_is_no_reading_is_refused(wrong: list[Reading]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        readings_json(wrong)
+
+
+# Limits that somebody has set are read where they stand: control groups, and queues of cards.
+
+FIRST = (
+    "31 1 0:1 / /cg/blkio rw - cgroup cgroup rw,blkio\n32 1 0:2 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+)
+SECOND = "31 1 0:1 / /cg rw - cgroup2 cgroup2 rw\n"
+
+
+def put(root: Path, files: dict[str, str], mounts: str) -> GroupSources:
+    for name, text in {"proc/self/mountinfo": mounts, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return GroupSources(root)
+
+
+def values_told(sources: GroupSources) -> dict[tuple[str, ...], float]:
+    readings = list(sources.readings())
+    assert all(len(LABELS[each.metric]) == len(each.labels) for each in readings)
+    return {each.key: each.value for each in readings}
+
+
+VERSION_1 = {
+    "cg/blkio/slurm/job_17/blkio.throttle.read_bps_device": "8:0 4000000\n",
+    "cg/blkio/slurm/job_17/blkio.throttle.write_iops_device": "8:0 120\n",
+    "cg/blkio/slurm/job_17/blkio.throttle.io_service_bytes": "8:0 Read 9\n8:0 Write 5\nTotal 14\n",
+    "cg/blkio/slurm/job_17/blkio.throttle.io_serviced": "8:0 Read 3\n8:0 Write 6\nTotal 9\n",
+    "cg/blkio/free/blkio.throttle.read_bps_device": "",
+    "cg/cpu/slurm/job_17/cpu.cfs_quota_us": "50000\n",
+    "cg/cpu/slurm/job_17/cpu.stat": "nr_periods 10\nnr_throttled 4\nthrottled_time 2000000000\n",
+    "cg/cpu/free/cpu.cfs_quota_us": "-1\n",
+    "cg/cpu/free/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
+}
+VERSION_2 = {
+    "cg/slurm/job_17/io.max": "8:0 rbps=4000000 wbps=max riops=max wiops=120\n",
+    "cg/slurm/job_17/io.stat": "8:0 rbytes=9 wbytes=8 rios=7 wios=6 dbytes=0 dios=0\n8:16 rbytes=1\n",
+    "cg/slurm/job_17/cpu.max": "50000 100000\n",
+    "cg/slurm/job_17/cpu.stat": "usage_usec 1\nnr_periods 10\nnr_throttled 4\nthrottled_usec 2000000\n",
+    "cg/free/cpu.max": "max 100000\n",
+    "cg/free/io.max": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "mounts"), [(VERSION_1, FIRST), (VERSION_2, SECOND)], ids=["version 1", "version 2"]
+)
+def test_groups_tell_their_own_limits_and_bytes(tmp_path: Path, files: dict[str, str], mounts: str) -> None:
+    assert values_told(put(tmp_path, files, mounts)) == {
+        ("gridwright_group_io_limit_bytes", "/slurm/job_17", "8:0", "read"): 4e6,
+        ("gridwright_group_io_bytes_total", "/slurm/job_17", "8:0", "read"): 9,
+        ("gridwright_group_io_limit_requests", "/slurm/job_17", "8:0", "write"): 120,
+        ("gridwright_group_io_requests_total", "/slurm/job_17", "8:0", "write"): 6,
+        ("gridwright_group_periods_total", "/slurm/job_17"): 10,
+        ("gridwright_group_throttled_periods_total", "/slurm/job_17"): 4,
+        ("gridwright_group_throttled_seconds_total", "/slurm/job_17"): 2.0,
+    }
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_what_cannot_be_understood_has_no_limits(
+    tmp_path_factory: pytest.TempPathFactory, one: str, other: str
+) -> None:
+    root = tmp_path_factory.mktemp("groups")
+    sources = put(root, {"cg/job/io.max": f"8:0 rbps={one}\n{other}", "cg/job/io.stat": other}, SECOND)
+    for each in sources.readings():
+        assert isinstance(each, Reading)
+        assert each.value >= 0
+
+
+def attribute(kind: int, data: bytes) -> bytes:
+    return struct.pack("=HH", len(data) + 4, kind) + data + b"\0" * (-len(data) % 4)
+
+
+def queue(kind: bytes, options: bytes, parent: int = 0xFFFFFFFF) -> bytes:
+    return struct.pack("=BxxxiIII", 0, 7, 0, parent, 0) + attribute(1, kind + b"\0") + attribute(2, options)
+
+
+def test_the_rate_of_a_token_bucket_is_told_and_of_no_other_queue() -> None:
+    parameters = attribute(1, struct.pack("=BBHhHI", 0, 1, 0, 0, 0, 10_000_000) + b"\0" * 24)
+    assert parse_queue(queue(b"tbf", parameters)) == (7, 1e7)
+    wide = parameters + attribute(4, struct.pack("=Q", 12_500_000_000))
+    assert parse_queue(queue(b"tbf", wide)) == (7, 1.25e10)
+    assert parse_queue(queue(b"fq_codel", parameters)) is None
+    assert parse_queue(queue(b"tbf", parameters, parent=0x10001)) is None, "a part of another queue"
+
+
+@given(st.binary(max_size=80))
+def test_garbage_of_the_kernel_is_no_limit(body: bytes) -> None:
+    parse_queue(body)
+    parse_queue(queue(b"tbf", body))
+
+
+@root_only
+def test_a_limit_that_tc_sets_is_what_the_kernel_tells() -> None:
+    program = "from gridwright.monitor.sampler import queue_limits; print(queue_limits())"
+    script = (
+        "ip link add d0 type veth peer name d1 && ip link set d0 up && "
+        'tc qdisc add dev d0 root tbf rate 80mbit burst 256k latency 10ms && exec "$0" -P -c "$1"'
+    )
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", script, sys.executable, program],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "{'d0': 10000000.0}"
+    assert all(rate > 0 for rate in queue_limits().values())

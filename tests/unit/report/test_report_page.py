@@ -14,9 +14,20 @@ from typing import Any
 
 import pytest
 
+from gridwright.messages import typed
+from gridwright.report.bars import required_chart
 from gridwright.report.figures import ABSENT
+from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases, nodes_chart, nodes_table
+from gridwright.report.marks import mark_of
 from gridwright.report.page import render_report
-from gridwright.runs.records import FindingRecord
+from gridwright.report.plot import Chart
+from gridwright.report.terminal.run import iotest_text
+from gridwright.report.timeline import MAX_POINTS, extremes, timelines
+from gridwright.report.verdict import verdict_in_words
+from gridwright.runs.judge import judge_library
+from gridwright.runs.phase_record import RecordedNode
+from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord
+from gridwright.runs.samples import SampleRow
 from tests.fixtures.runs import built_runs
 from tests.unit.report import workload_runs
 
@@ -307,3 +318,231 @@ def test_a_killed_run_shows_what_was_sampled(pages: dict[str, str]) -> None:
 
 def test_the_command_to_repeat_stands_as_it_is(pages: dict[str, str]) -> None:
     assert "gridwright iotest grid.yaml --seconds 20 --streams 8 --seed 7" in page(pages, "met").text
+
+
+# The scale of the verdict's chart: what counts can be compared, whatever else was measured.
+
+
+def chart_of(*libraries: dict[str, Any]) -> Chart:
+    run = built_runs.run_record(met=True)
+    chart = required_chart(verdict_in_words(run, built_runs.iotest_record(list(libraries), True)).libraries)
+    assert chart is not None
+    return chart
+
+
+def one(name: str, required: float | None, write: float | None, read: float | None) -> dict[str, Any]:
+    phases = [built_runs.phase("write", write), built_runs.phase("read", read)]
+    return built_runs.library(name, required, True, phases)
+
+
+def end_of_scale(chart: Chart) -> float:
+    end: float = chart.figure["layout"]["xaxis"]["range"][1]
+    return end
+
+
+def test_all_fast_libraries_are_drawn_in_full() -> None:
+    chart = chart_of(one("data", 100, 434, 831), one("work", 125, 622, 850))
+    assert end_of_scale(chart) == pytest.approx(850 * 1.04)
+    assert "cut" not in chart.note
+
+
+def test_one_very_fast_library_does_not_flatten_the_others() -> None:
+    chart = chart_of(one("data", 20, 19, 21), one("work", 125, 1310, 1442))
+    assert end_of_scale(chart) == pytest.approx(240 * 1.04)
+    assert "cut" in chart.note
+
+
+def test_the_highest_requirement_is_always_on_the_scale() -> None:
+    assert end_of_scale(chart_of(one("data", 1, 2, 3), one("work", 125, 90, 80))) >= 125
+
+
+def test_without_requirements_the_figures_set_the_scale() -> None:
+    chart = chart_of(one("data", None, 40, 50))
+    assert end_of_scale(chart) == pytest.approx(50 * 1.04)
+    assert [trace["name"] for trace in chart.figure["data"]] == ["write", "read"]
+
+
+def test_figures_stand_beside_the_bars_with_a_dash_for_what_is_absent() -> None:
+    texts = [note["text"] for note in chart_of(one("data", 100, 140, None)).figure["layout"]["annotations"]]
+    assert texts == ["140", "–"]  # noqa: RUF001
+
+
+def test_nothing_measured_is_no_chart() -> None:
+    iotest = built_runs.iotest_record([one("data", 100, None, None)], None)
+    assert required_chart(verdict_in_words(built_runs.run_record(), iotest).libraries) is None
+
+
+def test_a_long_name_is_shortened_in_the_chart_only() -> None:
+    chart = chart_of(one("permanent_marketing_analytics", 50, 60, 70))
+    assert chart.figure["layout"]["yaxis"]["ticktext"] == ["permanent_marke…"]
+    assert chart.figure["layout"]["yaxis"]["tickvals"] == ["permanent_marketing_analytics"]
+    assert "permanent_marketing_analytics" in chart.spoken
+
+
+# Samples to series: phases apart, nodes together, absent stays absent.
+
+
+def row(time: float, op: str = "write", node: str = "a", **own: object) -> SampleRow:
+    fixed: dict[str, Any] = {"time": time, "node": node, "library": "data", "op": op, "interval_s": 1.0}
+    return SampleRow(**{**fixed, "read_bytes": 0, "written_bytes": 100, **own})
+
+
+def test_phases_are_cut_apart_in_order_of_time() -> None:
+    line = timelines([row(3, "read"), row(1), row(2), row(4)])["data"]
+    assert [(segment.op, len(segment.points)) for segment in line.segments] == [
+        ("write", 2), ("read", 1), ("write", 1),
+    ]  # fmt: skip
+
+
+def test_a_rate_is_bytes_over_the_interval() -> None:
+    line = timelines([row(1, interval_s=0.5), row(2, written_bytes=None)])["data"]
+    assert [point.written for point in line.segments[0].points] == [200.0, None]
+
+
+def test_nodes_are_added_up_and_two_samples_of_one_second_are_not() -> None:
+    rows = [row(1.0), row(1.4), row(1.1, node="b", written_bytes=50), row(2.0), row(2.1, node="b")]
+    line = timelines(rows)["data"]
+    assert line.nodes == 2
+    assert [(point.time, point.written) for point in line.segments[0].points] == [(0.5, 150.0), (1.5, 200.0)]
+
+
+def test_a_long_run_is_drawn_as_means() -> None:
+    line = timelines(row(second, written_bytes=100 + second % 2) for second in range(3 * MAX_POINTS))["data"]
+    assert line.seconds_per_point == 3
+    assert len(line.segments[0].points) == MAX_POINTS
+
+
+def test_what_the_device_moved_is_absent_where_no_sample_knows_it() -> None:
+    line = timelines([row(1, device_read_bytes=5), row(2, device_read_bytes=None)])["data"]
+    assert (line.segments[0].device_read, line.segments[0].device_written) == (5, None)
+    assert extremes(line.segments[0].points, "written") == (100.0, 100.0, 100.0)
+    assert extremes([], "written") == (None, None, None)
+
+
+def test_rows_without_a_time_or_a_library_are_left_out() -> None:
+    assert timelines([row(1, library=None), SampleRow(library="data")]) == {}
+
+
+def test_the_last_milliseconds_of_a_phase_are_no_rate_of_their_own() -> None:
+    line = timelines([row(1), row(2), row(2.01, interval_s=0.01, written_bytes=1)])["data"]
+    assert [round(point.written or 0, 2) for point in line.segments[0].points] == [100.0, 100.0]
+    assert (line.start, line.segments[0].end) == (0.0, 2.01)
+
+
+def test_a_point_stands_in_the_middle_of_its_interval() -> None:
+    line = timelines([row(10.0), row(12.0, interval_s=2.0)])["data"]
+    assert [point.time for point in line.segments[0].points] == [9.5, 11.0]
+    assert line.length == 3.0
+
+
+# The nodes of a throughput test side by side: on the page and on the terminal.
+
+NAMES = ["compute1", "compute2", "compute3"]
+
+
+def library(names: list[str] = NAMES, *, lost: bool = False) -> LibraryRecord:
+    return typed(built_runs.nodes_library(names, lost=lost), LibraryRecord)
+
+
+def bars(found: LibraryRecord) -> dict[str, dict[str, float | None]]:
+    """Bars of the chart: operation, then node."""
+    chart = nodes_chart(found, "library-0")
+    assert chart is not None
+    return {trace["name"]: dict(zip(trace["y"], trace["x"], strict=True)) for trace in chart.figure["data"]}
+
+
+def rows(table: Any) -> list[list[str]]:
+    return [[cell.text for cell in row.cells] for row in table.rows]
+
+
+def test_each_node_has_a_bar_for_each_phase() -> None:
+    found = bars(library())
+    assert list(found) == ["write", "read"]
+    assert found["write"] == {
+        "compute1": pytest.approx(4 * 131.0),
+        "compute2": pytest.approx(4 * 138.0),
+        "compute3": pytest.approx(4 * 145.0),
+    }
+
+
+def test_a_failed_node_has_no_bar_and_keeps_its_place() -> None:
+    found = bars(library(lost=True))
+    assert list(found["read"]) == NAMES
+    assert found["read"]["compute3"] is None
+
+
+def test_of_many_nodes_the_slowest_are_drawn() -> None:
+    names = [f"n{number}" for number in range(100)]
+    found = bars(library(names))
+    # Rates rise with the number; the first forty are the slowest.
+    assert list(found["write"]) == names[:MOST_NODES]
+    chart = nodes_chart(library(names), "library-0")
+    assert chart is not None
+    assert chart.note == "The 40 slowest of 100 nodes."
+
+
+def test_the_table_has_a_row_for_each_node_and_one_for_all() -> None:
+    table = nodes_table(library(lost=True))
+    assert table is not None
+    write = [row for row in rows(table) if row[1] == "write"]
+    assert [row[0] for row in write] == [*NAMES, "all but 1"]
+    assert write[2][-1] == "failed"
+    read = [row for row in rows(table) if row[1] == "read"]
+    assert read[0][-1] == "stood still for 6.4 s"
+    assert write[0][7] == "131", "MB/s per core of that node"
+
+
+def test_one_node_alone_has_neither_chart_nor_table() -> None:
+    alone = typed(built_runs.missed_libraries()[0], LibraryRecord)
+    assert node_phases(alone) == []
+    assert nodes_chart(alone, "library-0") is None
+    assert nodes_table(alone) is None
+    assert facts_table([]) is None
+
+
+def test_facts_of_nodes_are_told() -> None:
+    facts = [typed(each, RecordedNode) for each in built_runs.node_facts(NAMES)]
+    table = facts_table(facts)
+    assert table is not None
+    assert rows(table)[0] == ["compute1", "compute1", "4", "32 GiB", "Linux 6.1.0", "0.1.0", "+0.7 ms"]
+
+
+def test_what_was_measured_without_a_node_is_not_met() -> None:
+    partial = library(lost=True)
+    assert judge_library(partial) is None
+    assert [mark_of(phase, 100e6, judged=True) for phase in partial.phases] == ["partial", "partial"]
+    assert mark_of(partial.phases[0], 200e6, judged=True) == "missed"
+    assert mark_of(library().phases[0], 100e6, judged=True) == "met"
+
+
+def test_the_verdict_says_that_nodes_are_missing() -> None:
+    run = built_runs.nodes_run()
+    verdict = verdict_in_words(run.run, run.iotest)
+    assert verdict.kind == "unproven"
+    assert verdict.sentence == "The write and read of data was measured without all nodes."
+    page = render_report(run)
+    assert "Nodes side by side" in page
+    assert "Nodes of the throughput test" in page
+    assert "nodes missing" in page
+
+
+def test_the_page_of_one_node_does_not_speak_of_nodes() -> None:
+    page = render_report(built_runs.missed_run())
+    assert "Nodes side by side" not in page
+    assert "Nodes of the throughput test" not in page
+
+
+def test_the_terminal_has_a_row_for_each_node() -> None:
+    record = IotestRecord.model_validate(
+        {
+            "run": "r", "status": "complete", "findings": [], "met": None,
+            "libraries": [built_runs.nodes_library(NAMES, lost=True)],
+        }
+    )  # fmt: skip
+    said = iotest_text(record)
+    lines = {name: next(line for line in said.splitlines() if name in line) for name in NAMES}
+    assert re.search(r"compute1\D+524\D+131 ", lines["compute1"])
+    assert "failed" in lines["compute3"]
+    assert "failed" not in lines["compute2"]
+    assert "together" in said
+    assert "not proven" in said

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +19,59 @@ from hypothesis import strategies as st
 
 from gridwright.runs.launch_record import LibraryTraffic
 from gridwright.workload.counted_file import BLOCK_BYTES, CountedFile
+from gridwright.workload.datasets.catalogue import TABLES
+from gridwright.workload.datasets.writer import write_table
+from gridwright.workload.launches.launch import Launch
 from gridwright.workload.launches.process import Ended, run
-from gridwright.workload.launches.traffic import LaunchTraffic
+from gridwright.workload.launches.traffic import LaunchTraffic, blocked_time
+from gridwright.workload.messages import Made
+from gridwright.workload.programs import registry
+from gridwright.workload.programs.sampling import sample_step
+from gridwright.workload.scales import NAMES as NAMES_OF_SCALES
+from gridwright.workload.scales import scale
 from gridwright.workload.table_facts import TableFacts
-from tests.unit.workload.io_data import launch, make_tables
+
+# A small data set and launches over it, for tests of the tests.
+
+UNITS = {
+    "transactions": 30_000,
+    "settlements": 30_000,
+    "additions": 3_000,
+    "accounts": 3_000,
+    "orders": 3_000,
+    "measurements": 4_000,
+    "extract": 20_000,
+}
+"""Several blocks of each table."""
+
+
+def make_tables(directory: Path, seed: int, units: Mapping[str, int] = UNITS) -> dict[str, TableFacts]:
+    """Write the tables of the I/O and memory tests."""
+    return {name: facts(directory, name, seed, units) for name in units}
+
+
+def facts(directory: Path, name: str, seed: int, units: Mapping[str, int]) -> TableFacts:
+    """Write one table."""
+    table = TABLES[name]
+    path = directory / f"{name}.{table.format}"
+    made: Made = write_table(table, path, units=units, seed=seed, copy=0)
+    return TableFacts(path, made.rows, made.bytes_, made.checksum, made.expected)
+
+
+def launch(directory: Path, tables: Mapping[str, TableFacts], memory_bytes: int = 384 << 20) -> Launch:
+    """A launch in directories of its own."""
+    for name in ("work", "util"):
+        (directory / name).mkdir(exist_ok=True)
+    return Launch(
+        work=directory / "work",
+        util=directory / "util",
+        tables=tables,
+        traffic=LaunchTraffic(LaunchTraffic.create()),
+        cores=1,
+        memory_bytes=memory_bytes,
+        settings={},
+    )
+
 
 KIB, MIB = 1 << 10, 1 << 20
 WRITERS = ("sort", "merge", "append", "join", "transpose", "convert")
@@ -200,3 +253,202 @@ def test_a_spill_is_counted_to_the_byte(tmp_path: Path) -> None:
     # In blocks of DuckDB's own, of at most 256 KiB.
     assert 0.9 * tables["transactions"].bytes_ <= util.read_bytes <= util.written_bytes
     assert util.write_calls * 256 * KIB >= util.written_bytes > util.write_calls * 32 * KIB
+
+
+# The I/O tests and lookup: right on right data, and they notice one wrong value in any table.
+
+NAMES = ("sort", "merge", "append", "join", "summary", "transpose", "convert", "lookup")
+READS = [(name, table) for name in NAMES for table in registry.program(name).tables]
+
+
+@pytest.fixture(scope="module", params=[1, 2**62 + 11])
+def tables_of_seeds(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, TableFacts]:
+    return make_tables(tmp_path_factory.mktemp("data"), request.param)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_ends_with_a_right_answer_and_its_traffic_is_counted_by_library(
+    name: str, tables_of_seeds: dict[str, TableFacts], tmp_path: Path
+) -> None:
+    made = launch(tmp_path, tables_of_seeds)
+    assert run(name, made) == (Ended.OK, "")
+    moved = made.traffic.totals()
+    read = sum(tables_of_seeds[table].bytes_ for table in registry.program(name).tables)
+    # `append` reads its additions three times; a file's footer and padding may stay unread.
+    assert moved["data"].read_bytes >= 0.97 * read
+    assert moved["data"].written_bytes == 0
+    left = sum(file.stat().st_size for file in (tmp_path / "work").iterdir())
+    # `append` overwrites the mark at the end of the table, eight bytes each time.
+    assert 0 <= moved["work"].written_bytes - left <= 24
+
+
+@pytest.mark.parametrize(("name", "table"), READS)
+def test_one_changed_value_is_noticed(
+    name: str, table: str, tables_of_seeds: dict[str, TableFacts], tmp_path: Path
+) -> None:
+    changed = tmp_path / tables_of_seeds[table].path.name
+    shutil.copy(tables_of_seeds[table].path, changed)
+    change_one_value(changed)
+    wrong = tables_of_seeds | {
+        table: TableFacts(
+            changed,
+            tables_of_seeds[table].rows,
+            tables_of_seeds[table].bytes_,
+            tables_of_seeds[table].checksum,
+            tables_of_seeds[table].expected,
+        )
+    }
+    ended, reason = run(name, launch(tmp_path, wrong))
+    assert ended is not Ended.OK, f"{name} did not notice a changed value in {table}"
+    assert reason
+
+
+def change_one_value(file: Path) -> None:
+    """Change one digit of a text, or the lowest bit of one byte amid the values of a table."""
+    with file.open("r+b") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if file.suffix == ".csv":
+            content = stream.read()
+            # The quantity of a row in the middle: the fifth field.
+            line = content.index(b"\n", size // 2) + 1
+            place = line
+            for _ in range(4):
+                place = content.index(b",", place) + 1
+            digit = content[place : place + 1]
+            stream.seek(place)
+            stream.write(b"2" if digit != b"2" else b"3")
+            return
+        stream.seek(size // 2)
+        byte = stream.read(1)
+        stream.seek(size // 2)
+        stream.write(bytes([byte[0] ^ 1]))
+
+
+def test_a_sort_beyond_its_memory_spills_all_of_its_input(tmp_path: Path) -> None:
+    units = {"transactions": 300_000, "accounts": 30_000}
+    tables_of_seeds = make_tables(tmp_path, 5, units)
+    made = launch(tmp_path, tables_of_seeds, memory_bytes=192 << 20)
+    assert run("sort", made) == (Ended.OK, "")
+    assert made.traffic.totals()["util"].written_bytes >= tables_of_seeds["transactions"].bytes_
+
+
+def test_the_permanent_tables_are_never_written(
+    tables_of_seeds: dict[str, TableFacts], tmp_path: Path
+) -> None:
+    before = {
+        name: (each.path.stat().st_mtime_ns, each.path.stat().st_size)
+        for name, each in tables_of_seeds.items()
+    }
+    for name in NAMES:
+        directory = tmp_path / name
+        directory.mkdir()
+        run(name, launch(directory, tables_of_seeds))
+    after = {
+        name: (each.path.stat().st_mtime_ns, each.path.stat().st_size)
+        for name, each in tables_of_seeds.items()
+    }
+    assert after == before
+
+
+def test_every_test_is_described() -> None:
+    for name in registry.NAMES:
+        found = registry.program(name)
+        assert found.name == name
+        assert found.tables
+        module = __import__(f"gridwright.workload.programs.{name}", fromlist=["PROGRAM"])
+        text = module.__doc__ or ""
+        assert "Mirrors" in text, name
+        assert "I/O:" in text, name
+        assert "Check:" in text, name
+
+
+def test_the_classes_are_those_of_the_published_workload() -> None:
+    classes = [registry.program(name).class_ for name in registry.NAMES]
+    assert {kind: classes.count(kind) for kind in ("io", "memory", "computation")} == {
+        "io": 7,
+        "memory": 2,
+        "computation": 10,
+    }
+
+
+def test_the_document_says_how_large_samples_are() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "workload.md").read_text()
+    part = text.split("### Tests that fit models on samples")[1].split("## ")[0]
+    rows = {line.split("|")[1].strip(" `"): line for line in part.splitlines() if line.startswith("| `")}
+    limits = {name for each in NAMES_OF_SCALES for name in scale(each).settings if name.endswith("_rows")}
+    assert set(rows) == {name.removesuffix("_rows") for name in limits}
+    for test, line in rows.items():
+        for name, said in zip(NAMES_OF_SCALES, line.split("|")[3:7], strict=True):
+            rows_in_all = scale(name).units["observations"]
+            kept = len(range(0, rows_in_all, sample_step(rows_in_all, scale(name).settings[f"{test}_rows"])))
+            assert kept <= scale(name).settings[f"{test}_rows"]
+            assert said.strip() == f"{kept:,} ({100 * kept / rows_in_all:.3g} %)", (test, name)
+
+
+def test_the_document_says_what_each_test_is() -> None:
+    whole = (Path(__file__).parents[3] / "docs" / "workload.md").read_text()
+    text = whole.split("## The 19 tests")[1].split("## ")[0]
+    rows = {line.split("|")[1].strip(" `"): line for line in text.splitlines() if line.startswith("| `")}
+    for name in registry.NAMES:
+        found = registry.program(name)
+        engine = f"| {found.engine}{', threads' if found.threaded else ''} |"
+        assert f"| {found.mirrors} {engine} {', '.join(found.tables)}" in rows[name]
+
+
+# The counters of a launch: another process sees them live, and after a kill.
+
+COUNTS = """
+import sys, time
+from gridwright.runs.launch_record import LibraryTraffic
+from gridwright.workload.launches.traffic import LaunchTraffic
+traffic = LaunchTraffic(int(sys.argv[1]))
+traffic.add("data", "read", 1 << 40, 1_500_000_000)
+traffic.add("work", "write", 7, 0)
+traffic.add("work", "write", 5, 250_000_000, 4)
+traffic.add("util", "read", 3, -20)
+print("counted", flush=True)
+time.sleep(60)
+"""
+
+
+def test_counts_are_seen_by_another_process_also_after_it_is_killed() -> None:
+    fd = LaunchTraffic.create()
+    seen = LaunchTraffic(fd)
+    nothing = LibraryTraffic(0, 0, 0.0, 0.0)
+    assert seen.totals() == {"data": nothing, "work": nothing, "util": nothing}
+    with subprocess.Popen(
+        [sys.executable, "-c", COUNTS, str(fd)], stdout=subprocess.PIPE, pass_fds=[fd]
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        live = seen.totals()
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert live == seen.totals()
+    assert live == {
+        "data": LibraryTraffic(1 << 40, 0, 1.5, 0.0, 1, 0),
+        "work": LibraryTraffic(0, 12, 0.0, 0.25, 0, 5),
+        "util": LibraryTraffic(3, 0, 0.0, 0.0, 1, 0),
+    }
+    assert seen.waited_ns() == 1_750_000_000
+    seen.close()
+    os.close(fd)
+
+
+def test_the_counters_are_not_left_to_programs_that_they_were_not_given_to() -> None:
+    fd = LaunchTraffic.create()
+    assert not os.get_inheritable(fd)
+    os.close(fd)
+
+
+def test_sleeping_is_blocked_time_and_computing_is_not() -> None:
+    with blocked_time() as slept:
+        time.sleep(0.2)
+    with blocked_time() as computed:
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+    assert slept[0] >= 150_000_000
+    assert computed[0] < slept[0] / 2

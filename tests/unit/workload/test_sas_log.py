@@ -19,7 +19,9 @@ from gridwright.workload.sas_log import launch as sas_log_sessions
 from gridwright.workload.sas_log.launch import read_sas_log
 from gridwright.workload.sas_log.notes import parse_memory, parse_time
 from gridwright.workload.sas_log.stamps import parse_stamp
+from gridwright.workload.session import write_step_log
 from tests.support.examples import examples
+from tests.support.records import launch_record
 
 in_same_directory = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150)
@@ -489,3 +491,212 @@ def test_a_big_log_needs_little_memory(tmp_path: Path) -> None:
     content = path.read_bytes()
     last = content[: content.rindex(b"NOTE: PROCEDURE SORT")].count(b"\n") + 1
     assert launch.steps[-1].line == last
+
+
+# Sessions of SAS/CONNECT within the log of a job, and sessions one after the other.
+
+
+def note(subject: str, real_s: float, cpu_s: float) -> str:
+    times = f"      real time           {real_s:.2f} seconds\n      cpu time            {cpu_s:.2f} seconds\n"
+    return f"NOTE: {subject} used:\n{times}\n"
+
+
+def start(cpu_s: float = 0.5) -> str:
+    return note("SAS initialization", 1.0, cpu_s)
+
+
+def step(real_s: float, cpu_s: float, name: str = "SORT") -> str:
+    return note(f"PROCEDURE {name}", real_s, cpu_s)
+
+
+def close(real_s: float, cpu_s: float) -> str:
+    return note("The SAS System", real_s, cpu_s)
+
+
+def remote(what: str, name: str, within: str = "") -> str:
+    word = "from" if what == "signoff" else "to"
+    release = " (SAS Release 9.04.01M6P110718)" if what == "signon" else ""
+    return (
+        f"41   {what} {name};\nNOTE: Remote {what} {word} {name} commencing{release}.\n{within}"
+        f"NOTE: Remote {what} {word} {name} complete.\n"
+    )
+
+
+def connected(name: str, steps: str, closing: str = "") -> str:
+    """A session that is signed on to, used and, with its closing note, signed off from."""
+    log = remote("signon", name, start()) + remote("submit", name, steps)
+    return log + (remote("signoff", name, closing) if closing else "")
+
+
+def test_cpu_time_of_a_nested_session_is_the_jobs(tmp_path: Path) -> None:
+    log = (
+        start()
+        + step(60, 50)
+        + connected("TASK1", step(600, 500), close(610, 505))
+        + step(30, 20)
+        + close(720, 75)
+    )
+    launch, findings = read(tmp_path, log)
+    assert names(findings) == ["sas-log-no-fullstimer"]
+    assert (launch.real_s, launch.user_s) == (720.0, 580.0)
+    assert [(each.procedure, each.session) for each in launch.steps] == [
+        ("SAS initialization", None),
+        ("SORT", None),
+        ("SAS initialization", "TASK1"),
+        ("SORT", "TASK1"),
+        ("SORT", None),
+    ]
+
+
+def test_a_nested_session_without_a_closing_note_counts_by_its_steps(tmp_path: Path) -> None:
+    log = start() + step(60, 50) + connected("TASK1", step(600, 500)) + step(30, 20) + close(720, 75)
+    launch, findings = read(tmp_path, log)
+    assert names(findings) == ["sas-log-nested-session-open", "sas-log-no-fullstimer"]
+    assert (launch.real_s, launch.user_s) == (720.0, 575.5)
+
+
+def test_a_nested_session_after_one_that_closed_loses_nothing(tmp_path: Path) -> None:
+    first = connected("TASK1", step(600, 500), close(610, 505))
+    log = start() + step(60, 50) + first + connected("TASK2", step(300, 200)) + step(30, 20) + close(1030, 75)
+    launch, _ = read(tmp_path, log)
+    assert (launch.real_s, launch.user_s, len(launch.steps)) == (1030.0, 505 + 200.5 + 75, 7)
+
+
+def test_where_the_log_is_cut_the_nested_closing_note_is_not_the_jobs(tmp_path: Path) -> None:
+    log = start() + step(600, 500) + connected("TASK1", step(60, 50), close(70, 52)) + step(30, 20)
+    launch, findings = read(tmp_path, log)
+    assert "sas-log-truncated" in names(findings)
+    assert (launch.real_s, launch.user_s) == (1 + 600 + 70 + 30, 0.5 + 500 + 52 + 20)
+
+
+def test_sessions_in_the_background_speak_when_their_log_is_fetched(tmp_path: Path) -> None:
+    begun = "".join(
+        remote("signon", name, start())
+        + f"NOTE: Remote submit to {name} commencing.\n"
+        + f"NOTE: Background remote submit to {name} in progress.\n"
+        for name in ("A", "B")
+    )
+    fetched = remote("submit", "B", step(100, 90, "REG")) + remote("submit", "A", step(120, 110, "GLM"))
+    log = start() + begun + step(50, 40) + fetched + remote("signoff", "A", close(130, 111)) + close(140, 41)
+    launch, _ = read(tmp_path, log)
+    assert (launch.real_s, launch.user_s) == (140.0, 41 + 111 + 90.5)
+    assert [(each.procedure, each.session) for each in launch.steps][-3:] == [
+        ("SORT", None),
+        ("REG", "B"),
+        ("GLM", "A"),
+    ]
+
+
+def test_a_session_within_a_nested_one(tmp_path: Path) -> None:
+    inner = connected("INNER", step(100, 90), close(105, 92))
+    log = start() + connected("OUTER", step(50, 40) + inner + step(20, 10), close(190, 52)) + close(200, 1)
+    launch, _ = read(tmp_path, log)
+    assert (launch.real_s, launch.user_s) == (200.0, 92 + 52 + 1)
+
+
+@pytest.mark.parametrize("closing", ["", close(620, 502)])
+def test_sessions_that_no_note_names(tmp_path: Path, closing: str) -> None:
+    log = start() + step(60, 50) + start() + step(600, 500) + closing
+    whole, _ = read(tmp_path, log + step(30, 20) + close(720, 75) if closing else log + close(720, 75))
+    assert (whole.real_s, whole.user_s) == (720.0, 75 + (502 if closing else 500.5))
+    cut, findings = read(tmp_path, log)
+    assert "sas-log-truncated" in names(findings)
+    assert cut.real_s == (1 + 60 + 620 if closing else 1 + 60 + 1 + 600)
+
+
+def test_a_new_first_page_begins_another_job_even_after_one_that_was_cut(tmp_path: Path) -> None:
+    header = "1                     The SAS System        06:58 Saturday, November 21, 2026\n\n"
+    launch, findings = read(tmp_path, header + start() + step(600, 500) + header + start() + close(20, 2))
+    assert names(findings) == ["sas-log-several-sessions", "sas-log-no-fullstimer"]
+    assert (launch.real_s, launch.user_s) == (20.0, 2.0)
+
+
+def test_notes_of_another_name_are_no_sessions(tmp_path: Path) -> None:
+    log = start() + "NOTE: Remote library MYLIB commencing to be used.\n" + step(6, 5) + close(9, 6)
+    launch, findings = read(tmp_path, log)
+    assert names(findings) == ["sas-log-no-fullstimer"]
+    assert (launch.real_s, launch.user_s) == (9.0, 6.0)
+
+
+# The log of a launch: `workload import` reads the same figures back.
+
+in_one_directory = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+durations = st.floats(min_value=0.01, max_value=400_000.0)
+
+
+def read_back(directory: Path, launch: LaunchRecord, output: str = "") -> LaunchRecord:
+    found, findings = read_sas_log(write_step_log(directory, launch, output), number=1, node="n")
+    assert not [each for each in findings if each.level == "error"]
+    return found
+
+
+@in_one_directory
+@given(
+    real=durations,
+    user=durations,
+    system=durations,
+    memory=st.integers(min_value=0, max_value=1 << 45),
+)
+def test_the_figures_are_read_back(
+    tmp_path: Path, real: float, user: float, system: float, memory: int
+) -> None:
+    launch = launch_record(real_s=real, user_s=user, system_s=system, peak_memory_bytes=memory)
+    found = read_back(tmp_path, launch)
+    assert found.real_s == pytest.approx(real, abs=0.0051)
+    assert found.user_s == pytest.approx(user, abs=0.0051)
+    assert found.system_s == pytest.approx(system, abs=0.0051)
+    assert found.peak_memory_bytes == pytest.approx(memory, abs=16)
+    assert found.ended == pytest.approx(launch.ended, abs=1.0)
+    assert found.ok
+
+
+def test_a_failure_is_read_back_with_its_reason(tmp_path: Path) -> None:
+    reason = "ended with exit status 3: oops"
+    found = read_back(tmp_path, launch_record(ok=False, reason=reason, exit_status=3))
+    assert not found.ok
+    assert found.reason is not None
+    assert reason in found.reason
+
+
+HOSTILE = """\
+ERROR: not ours
+NOTE: The SAS System used:
+      real time           99:00.00
+NOTE: PROCEDURE SORT used (Total process time):
+      real time           1.00 seconds
+\x0cERROR: after a form feed
+\u2028ERROR: after a line separator
+"""
+
+
+@in_one_directory
+@given(st.one_of(st.just(HOSTILE), st.text(max_size=200)))
+def test_what_a_launch_printed_does_not_pass_for_figures(tmp_path: Path, output: str) -> None:
+    found = read_back(tmp_path, launch_record(), output)
+    assert found.real_s == 20.0
+    assert found.ok
+    assert [step.procedure for step in found.steps] == ["IO_SORT"]
+
+
+@pytest.mark.parametrize("test", ["../../etc/passwd", "a b\nc", "grün", "x" * 200, "", "sort\nERROR: mine"])
+def test_the_log_of_any_name_lies_in_its_directory(tmp_path: Path, test: str) -> None:
+    launch = launch_record(7, test)
+    path = write_step_log(tmp_path, launch, "")
+    assert path.parent == tmp_path
+    assert path.name.startswith("0007-")
+    found = read_back(tmp_path, launch)
+    assert found.real_s == 20.0
+    assert found.ok
+
+
+def test_the_reason_of_a_failure_stays_one_line(tmp_path: Path) -> None:
+    reason = "could not be started: No such file or directory: /a\nNOTE: The SAS System used:"
+    text = write_step_log(tmp_path, launch_record(ok=False, reason=reason), "").read_text()
+    assert text.count("\nNOTE: The SAS System used:\n") == 1
+
+
+def test_a_launch_that_never_began_has_a_log_too(tmp_path: Path) -> None:
+    launch = launch_record(
+        ok=False, reason="no", real_s=0.0, user_s=0.0, system_s=0.0, started=None, ended=None
+    )
+    assert not read_back(tmp_path, launch).ok

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gridwright.messages import decode
-from gridwright.workload.launches import guard
-from gridwright.workload.launches.control_group import ControlGroup
+from gridwright.runs.process import machine, process_facts
+from gridwright.workload.launches import control_group, guard
+from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.launches.guard import (
     IO,
     CpuTime,
@@ -272,3 +274,42 @@ def test_the_time_that_is_missing(
     total: CpuTime | None, seen_s: float, expected: tuple[float, float]
 ) -> None:
     assert cpu_unwaited(7.0, 3.0, total, seen_s=seen_s) == pytest.approx(expected)
+
+
+# Groups that killed runs left are ended; those of other containers, and of nodes of a lab, are not.
+
+
+def test_only_groups_of_dead_processes_of_this_namespace_are_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    started = process_facts()["started"]
+    prefix = "gridwright-workload-"
+    names = {
+        "dead": f"{prefix}{machine()}-{ended.pid}-{started}",
+        "alive": f"{prefix}{machine()}-{os.getpid()}-{started}",
+        # Process 1 of a container is not process 1 here: it may well run.
+        "elsewhere": f"{prefix}{'0' * 16}-{ended.pid}-{started}",
+        "other": "system.slice",
+    }
+    for name in names.values():
+        (tmp_path / name).mkdir()
+    removed: list[str] = []
+    monkeypatch.setattr(control_group, "_own", lambda: tmp_path)
+    monkeypatch.setattr(ControlGroup, "remove", lambda group: removed.append(group.directory.name))
+    remove_stale_groups()
+    assert removed == [names["dead"]]
+
+
+def test_a_group_of_a_run_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_group, "_own", lambda: tmp_path)
+    group = ControlGroup.for_run()
+    assert group is not None
+    removed: list[str] = []
+    monkeypatch.setattr(ControlGroup, "remove", lambda group: removed.append(group.directory.name))
+    remove_stale_groups()
+    assert removed == [], "its process runs"
+    monkeypatch.setattr(control_group, "is_alive", lambda _: False)
+    remove_stale_groups()
+    assert removed == [group.directory.name]

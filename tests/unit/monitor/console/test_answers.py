@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.monitor.console.answers import Answers, series_document
+from gridwright.monitor.causes.explaining import explain
+from gridwright.monitor.console.answers import (
+    Answers,
+    HealthLine,
+    balance_of,
+    health_of,
+    outlook_of,
+    series_document,
+)
+from gridwright.monitor.console.node_inventory import RECENT_S
 from gridwright.monitor.console.pictures import REMEMBERED_S
 from gridwright.monitor.console.queries import range_query, series_query, snapshot_query
+from gridwright.monitor.console.resampling import Values
 from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
 from gridwright.monitor.console.watching import Watching
-from gridwright.monitor.frame import Frame
+from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.libraries import WatchedLibrary
+from gridwright.monitor.readings import MountedPlace, NodeSamples
+from gridwright.monitor.rows import MountRow
 from gridwright.monitor.served_rows import ServedJob
 from gridwright.monitor.served_views import SERVED_JOBS
 from tests.support.console_grid import troubled
 from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, TROUBLE_S, PretendHistories
+from tests.unit.monitor.test_frame import DATA, MB, ON_DISK, disk, node
 
 ADMINISTRATOR = Viewer("root", is_administrator=True)
 FACTS = [
@@ -199,3 +214,170 @@ def test_a_year_of_a_thousand_jobs_is_a_bounded_answer() -> None:
     assert (room["fullest_part"], room["emptiest_part"], room["median_part"]) == (0.9, 0.6, 0.75)
     (balance,) = year["balance"]
     assert (balance["busiest"], balance["ratio"] < 1.1) == ("scratch-OST0002", True)
+
+
+# The health line is by the judge of `explain-slow`; what cannot be told is not well.
+
+UNCOUNTED = {DATA.directory: MountedPlace("/grid", "fuse.mfs", "", ())}
+FREE = replace(DATA, required=None)
+FULL = {**disk("md0", 20 * MB), **disk("sda", 20 * MB, busy=0.97)}
+
+
+def health(sample: NodeSamples, library: WatchedLibrary) -> tuple[HealthLine, bool | None]:
+    frame = frame_of([sample], [library])
+    return health_of(frame, None), explain(frame).filesystems[0].slow
+
+
+@pytest.mark.parametrize(
+    ("sample", "library", "slow", "state"),
+    [
+        (node(iowait=2.0, places=UNCOUNTED), DATA, None, "unknown"),
+        (node(iowait=3.0, counted=FULL, places=ON_DISK), FREE, True, "warning"),
+        (node(iowait=3.0, counted=disk("md0", 20 * MB), places=ON_DISK), FREE, None, "unknown"),
+        (node(user=0.01, places=UNCOUNTED), DATA, False, "well"),
+        (node(user=3.0, counted=disk("md0", 900 * MB), places=ON_DISK), DATA, False, "well"),
+    ],
+    ids=["clients count nothing", "full", "nothing at its limit", "nobody works", "met"],
+)
+def test_what_is_slow_or_cannot_be_told_is_not_well(
+    sample: NodeSamples, library: WatchedLibrary, slow: bool | None, state: str
+) -> None:
+    line, told = health(sample, library)
+    assert (told, line.state) == (slow, state), line
+    if slow is None:
+        assert "data on disk: cannot tell whether it is slow" in line.text
+
+
+def test_a_full_file_system_is_told_with_its_nodes() -> None:
+    def mount(node: str, used: float, source: str = "/dev/sda1", point: str = "/") -> MountRow:
+        return MountRow(
+            node=node, mount_point=point, kernel_type="ext4", source=source, size_bytes=1e12,
+            used_part=used, read_bytes_per_s=None, written_bytes_per_s=None, targets=0,
+        )  # fmt: skip
+
+    frame = replace(
+        frame_of([node()], []),
+        mounts=(
+            *(mount(f"n{number}", 0.95 + number / 100) for number in (1, 2, 3)),
+            mount("n4", 0.5),
+            mount("n4", 0.96, "server:/data", "/data"),
+        ),
+    )
+    told = [part.text for part in health_of(frame, None).parts if part.view == "space"]
+    assert told == ["/ of n[1-3] is 98% full", "/data of n4 is 96% full"]
+
+
+# What nodes were at a time: their own then, whoever looked at what before.
+
+MOVED_S = END_S - 7200.0
+"""Until then the libraries lay on a disk of each node, of which nothing is counted here."""
+ROOT = Viewer("root", is_administrator=True)
+
+
+class Moved(PretendHistories):
+    """Libraries that were moved to Lustre; counts the pictures that were asked for."""
+
+    asked = 0
+
+    def frame(self, at_s: float, seconds: float, libraries: Sequence[WatchedLibrary] = ()) -> Frame:
+        self.asked += 1
+        found = super().frame(at_s, seconds, libraries)
+        if at_s >= MOVED_S:
+            return found
+        disk = {each.directory: MountedPlace("/", "xfs", "sda", ("sda",)) for each in LIBRARIES}
+        return replace(found, places=dict.fromkeys(found.places, disk))
+
+
+def is_read(answers: Answers, end_s: float) -> bool:
+    """Whether anything is told of what file systems gave in the ten minutes before."""
+    times = [("from", str(end_s - 600)), ("to", str(end_s)), ("points", "20")]
+    (filesystem,) = answers.libraries(range_query(times))["filesystems"]
+    return any(each for each in filesystem["read"] if each is not None)
+
+
+def watched(histories: PretendHistories) -> Answers:
+    return Answers(Watching(name="demo", histories=histories, libraries=LIBRARIES, clock=lambda: END_S + 1))
+
+
+def test_libraries_of_another_time_lie_on_what_they_lay_on_then() -> None:
+    histories = Moved()
+    answers = watched(histories)
+    assert is_read(answers, END_S)
+    assert not is_read(answers, MOVED_S - 3 * RECENT_S), (
+        "Lustre was mounted, but the libraries were elsewhere"
+    )
+    # Who has looked back has not changed what is now.
+    answers.picture(snapshot_query([("at", str(MOVED_S - 3000))]), ROOT)
+    assert is_read(answers, END_S)
+    before = histories.asked
+    assert is_read(answers, END_S)
+    assert not is_read(answers, MOVED_S - 3 * RECENT_S)
+    assert histories.asked == before, "each time is looked at once"
+
+
+def test_a_node_that_is_away_now_is_as_it_was() -> None:
+    """A console that was started after it went away knows it from its history alone."""
+    gone = END_S - 3600
+    answers = watched(PretendHistories(away={f"compute{number}": gone for number in (2, 3)}))
+    assert is_read(answers, END_S)
+    times = [("from", str(gone - 600)), ("to", str(gone)), ("points", "20")]
+    (filesystem,) = answers.libraries(range_query(times))["filesystems"]
+    known = [each for each in filesystem["read"] if each is not None]
+    alone = watched(PretendHistories(away={f"compute{number}": 0.0 for number in (2, 3)}))
+    (of_one,) = alone.libraries(range_query(times))["filesystems"]
+    assert known[5] > 1.5 * [each for each in of_one["read"] if each is not None][5]
+
+
+# When a file system is full: told where the past says so, and not told where it does not.
+
+DAYS = np.arange(0, 60, 0.5)
+TIMES = [float(each) * DAY_S for each in DAYS]
+
+
+def noise(size: float) -> Values:
+    swing: Values = np.sin(np.arange(len(DAYS)) * 12.9898)
+    return size * swing
+
+
+def test_a_library_that_grows_is_full_when_it_is_and_outliers_do_not_change_that() -> None:
+    used = 1e12 + 1e10 * DAYS + noise(2e9)
+    # In every sixth sample scratch data of a night lie there as well.
+    used[::6] += 5e11
+    found = outlook_of(TIMES, used, 2e12)
+    last = float(used[-1])
+    assert found.outlook == "fills"
+    assert found.days == pytest.approx((2e12 - last) / 1e10, rel=0.05)
+    assert found.soonest is not None and found.latest is not None and found.days is not None
+    assert found.soonest <= found.days <= found.latest
+
+
+@pytest.mark.parametrize(
+    ("used", "outlook"),
+    [
+        (np.full(len(DAYS), 1e12), "steady"),
+        (1e12 - 1e10 * DAYS, "empties"),
+        (1e12 + noise(3e11), "cannot tell"),
+        (1e12 + 1e6 * DAYS, "cannot tell"),
+        (np.where(DAYS < 55, np.nan, 1e12 + 1e10 * DAYS), "cannot tell"),
+    ],
+    ids=["steady", "empties", "goes up and down", "would take longer than anybody saw", "too few points"],
+)
+def test_what_does_not_fill_or_cannot_be_told_has_no_days(used: Values, outlook: str) -> None:
+    found = outlook_of(TIMES, used, 2e12)
+    assert (found.outlook, found.days) == (outlook, None)
+    assert (found.why != "") == (outlook == "cannot tell")
+
+
+def test_a_file_system_that_is_full_has_no_days_left() -> None:
+    used = np.minimum(2e12, 1.9e12 + 1e10 * DAYS / 5)
+    found = outlook_of(TIMES, used, 2e12)
+    assert found.days == 0.0
+
+
+def test_balance_tells_the_busiest_target_against_the_mean() -> None:
+    found = balance_of([("t1", 1.0), ("t2", 1.0), ("t3", 4.0)])
+    assert found is not None
+    assert (found.targets, found.busiest, found.ratio) == (3, "t3", 2.0)
+    assert balance_of([("t1", 1.0)]) is None
+    idle = balance_of([("t1", 0.0), ("t2", 0.0)])
+    assert idle is not None and idle.ratio is None and not math.isnan(idle.mean)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridwright.cli.watch import top as verb
 from gridwright.commands import CommandOutput, run_bounded
+from gridwright.errors import ExitStatus, GridwrightError
+from gridwright.grid.grid import Grid
 from gridwright.messages import MessageError, decode, encode
-from gridwright.monitor.history import grid_histories, node_program
-from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories, HistoryClocks
+from gridwright.monitor.history import choosing, grid_histories, node_program
+from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories, HistoryClocks, NodeSessions
+from gridwright.monitor.history.live_histories import LiveHistories
 from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest, unpacked_course
 from gridwright.monitor.history.places import history_file
 from gridwright.monitor.history.questions import RangeQuestion
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.rates import Key
+from gridwright.spec import parse_spec
 from tests.support.generated_history import DailyCourse, generate_history
-from tests.unit.monitor.history.nodes import DISK
+from tests.unit.monitor.history.nodes import DISK, START
 
 END = 1_800_000_600.0
 RATES: dict[Key, DailyCourse] = {
@@ -210,3 +217,139 @@ def test_an_answer_that_cannot_be_right_is_a_node_that_is_away(
     (found,) = GridHistories(["n1"], ask).courses(RangeQuestion((DISK[0],), END - 600, END, 10))
     assert found.series == ()
     assert "values" in found.absent
+
+
+# Programs that stay on nodes: each question has its own answer, whatever became of the one before.
+
+ECHO = "import sys\nfor line in sys.stdin: print(line.strip() * %d, flush=True)"
+LATE = """
+import sys, time
+for line in sys.stdin:
+    time.sleep(60 if 'sleep' in line else 0)
+    print(line.strip(), flush=True)
+"""
+ENDS = "import sys\nline = sys.stdin.readline()\nprint('out of memory', file=sys.stderr)\nsys.exit(9)"
+
+
+def commands(programs: Mapping[str, str], started: list[str]) -> NodeSessions:
+    def of(names: Collection[str]) -> Mapping[str, Sequence[str]]:
+        started.extend(names)
+        return {
+            name: [sys.executable, "-c", programs[name]] if name in programs else ["/no/such/program"]
+            for name in names
+        }
+
+    return NodeSessions(of, 20.0, 3.0)
+
+
+def test_a_program_is_started_once_and_answers_each_question() -> None:
+    started: list[str] = []
+    with commands({"n1": ECHO % 1, "n2": ECHO % 100_000}, started) as sessions:
+        for question in (b"first\n", b"second\n"):
+            found = sessions.ask(["n1", "n2"], question)
+            one, two = found["n1"], found["n2"]
+            assert one is not None
+            assert two is not None
+            assert one.stdout == question
+            assert len(two.stdout) == 100_000 * len(question.strip()) + 1
+    assert started == ["n1", "n2"]
+
+
+def test_an_answer_that_comes_late_is_no_answer_to_the_next_question() -> None:
+    started: list[str] = []
+    with commands({"late": LATE, "n1": ECHO % 1}, started) as sessions:
+        sessions.ask(["late", "n1"], b"first\n")
+        found = sessions.ask(["late", "n1"], b"sleep\n")
+        assert found["late"] is None
+        again = sessions.ask(["late", "n1"], b"now\n")
+        assert {name: each and each.stdout for name, each in again.items()} == {
+            "late": b"now\n",
+            "n1": b"now\n",
+        }
+    assert started == ["late", "n1", "late"]
+
+
+def test_a_program_that_ends_says_why_and_is_started_again() -> None:
+    started: list[str] = []
+    with commands({"ends": ENDS}, started) as sessions:
+        for _ in range(2):
+            found = sessions.ask(["ends", "none"], b"question\n")
+            ends, none = found["ends"], found["none"]
+            assert ends is not None
+            assert (ends.status, ends.stderr) == (9, b"out of memory\n")
+            assert none is not None
+            assert b"No such file" in none.stderr
+    assert started == ["ends", "none"] * 2
+
+
+def test_histories_are_asked_in_sessions_as_they_are_one_by_one(tmp_path: Path) -> None:
+    generate_history(history_file(tmp_path), START, 7200)
+    question = RangeQuestion((DISK[0],), START - 3600, START, 60)
+    (expected,) = StoredHistories({"n1": history_file(tmp_path)}).courses(question)
+    with NodeSessions(lambda names: dict.fromkeys(names, PROGRAM), 30.0, 30.0) as sessions:
+        histories = GridHistories(["n1"], sessions.ask, directory=tmp_path)
+        for _ in range(3):
+            assert histories.courses(question) == [expected]
+        wrong = sessions.ask(["n1"], b"nonsense\n")["n1"]
+        assert wrong is not None
+        assert wrong.status == 2
+        right = sessions.ask(["n1"], encode(HistoryRequest("reach", str(tmp_path))) + b"\n")["n1"]
+        assert right is not None
+        assert decode(right.stdout, HistoryAnswer).reach == pytest.approx((START - 7200, START))
+
+
+# Which history is asked: the one that is kept; where none is, that is said, or nodes are watched.
+
+
+def test_this_machine_is_asked_for_what_it_keeps_or_watched_from_now_on(tmp_path: Path) -> None:
+    assert choosing.find_histories(None, tmp_path) is None
+    with choosing.watched_histories(None, tmp_path) as histories:
+        assert isinstance(histories, LiveHistories)
+        assert histories.nodes() == [socket.gethostname()]
+    generate_history(history_file(tmp_path), START, 3600)
+    with choosing.watched_histories(None, tmp_path) as histories:
+        assert isinstance(histories, StoredHistories)
+        assert histories.reach() == (START - 3600, START)
+
+
+def test_a_picture_of_then_is_printed_and_without_history_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(choosing.open_histories, "__defaults__", (tmp_path / "kept",))
+    with pytest.raises(GridwrightError) as raised:
+        verb.top(at="20m")
+    assert raised.value.status is ExitStatus.ENVIRONMENT
+    assert "monitoring: {history: true}" in str(raised.value)
+    generate_history(history_file(tmp_path / "kept"), START, 86400)
+    assert verb.top(at="2027-01-14T12:00:00+00:00", interval="1m", json=True) == 0
+    document = json.loads(capsys.readouterr().out)
+    (disk,) = document["disks"]
+    assert disk["read_bytes_per_s"] == pytest.approx(400e6, rel=0.2)
+    assert (document["time"], document["seconds"]) == (1799928000, 60)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"), [({"at": "later"}, "no time in the past"), ({"at": "5m", "play": Path("x")}, "--at")]
+)
+def test_times_that_cannot_be_are_told(flags: dict[str, object], says: str) -> None:
+    with pytest.raises(GridwrightError, match=says) as raised:
+        verb.top(**flags)  # type: ignore[arg-type]
+    assert raised.value.status is ExitStatus.INPUT
+
+
+class _Elsewhere(Grid):
+    """A grid of other machines."""
+
+    is_this_machine = False
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_nodes_are_asked_where_the_spec_says_that_they_keep_it(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"name": "demo", "filesystems": {"disk": {"type": "local", "path": "/data"}}}
+    spec = parse_spec(json.dumps(values | {"monitoring": {"history": kept}}), base=Path("/base"))
+    asked = GridHistories(["n1"], lambda *_: {})
+    monkeypatch.setattr(choosing, "histories_of", lambda *_: asked)
+    assert choosing.find_histories(_Elsewhere(lambda: spec)) is (asked if kept else None)

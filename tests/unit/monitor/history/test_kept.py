@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gridwright.monitor.history import reading
 from gridwright.monitor.history import store as stores
+from gridwright.monitor.history.columns import BlockColumn, Labels, SpoiltPiece, decode, encode
 from gridwright.monitor.history.levels import LEVELS, HistoryLevel
+from gridwright.monitor.history.measured import SAMPLER, MeasuredSecond, Measurements
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
 from gridwright.monitor.history.steady import HistoryWriter
 from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.libraries import Standing, WatchedLibrary
 from gridwright.monitor.rates import Key
-from gridwright.monitor.readings import MountedPlace, Reading
+from gridwright.monitor.readings import MountedPlace, Reading, Snapshot
 from tests.unit.monitor.history.nodes import DISK, MEMORY, START, SampledNode
 
 NEAR = 1 / 1000
@@ -289,3 +294,200 @@ def test_a_machine_that_began_in_another_century_is_asked_as_any_other(file: Pat
     known = [value for value in course(file, first, last, 1).series[0].values if value is not None]
     assert len(known) >= (last - first) / 10 - 1, "the hours before the last one are there by ten seconds"
     assert StoredHistories({"n1": file}).reach() == (0.0, last), "by steps of ten minutes"
+
+
+# A gap is told as a gap, never as a wrong rate; what a late sample counted is not lost.
+
+CPU = ("node_cpu_seconds_total", "user")
+WROTE = ("gridwright_job_written_bytes_total", "7")
+
+
+def rates(second: MeasuredSecond | None) -> dict[Key, tuple[float, int]]:
+    assert second is not None
+    return {key: (value, back) for key, value, back in second.values if key != (SAMPLER,)}
+
+
+def test_counters_become_rates_of_the_second_they_were_read_in_and_gauges_stay() -> None:
+    node, told = SampledNode(), Measurements()
+    assert told.add(node.sample({DISK: 5e6})) is None
+    node.passes()
+    second = told.add(node.sample({DISK: 1e6}, {MEMORY: 7.0}))
+    assert second is not None
+    assert second.slot == START + 1
+    assert rates(second) == {DISK: (1e6, 0), MEMORY: (7.0, 0)}
+    assert {key: value for key, value, _ in second.values}[(SAMPLER,)] == 0.004
+
+
+def test_a_late_sample_stands_for_the_seconds_that_were_missed() -> None:
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({DISK: 0.0}))
+    node.passes(4)
+    assert rates(told.add(node.sample({DISK: 8e6})))[DISK] == (2e6, 3)
+
+
+def test_two_samples_of_a_second_are_one_and_nothing_is_lost() -> None:
+    node, told = SampledNode(time=START + 0.1), Measurements()
+    told.add(node.sample({DISK: 0.0}))
+    node.passes(0.5)
+    assert told.add(node.sample({DISK: 1e6})) is None
+    node.passes(0.5)
+    assert rates(told.add(node.sample({DISK: 2e6})))[DISK] == (3e6, 0)
+
+
+@pytest.mark.parametrize("clock", [-30.0, -0.9, 30.0, 86400.0])
+def test_a_clock_that_was_set_spoils_no_rate_and_fills_no_gap(clock: float) -> None:
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({DISK: 0.0}))
+    node.passes(1, clock=clock)
+    second = told.add(node.sample({DISK: 3e6}))
+    assert second is not None
+    assert second.clock_was_set
+    assert second.slot == int(START + 1.5 + clock)
+    assert rates(second)[DISK] == (3e6, 0)
+
+
+def test_a_counter_that_fell_or_began_anew_has_no_rate_then_and_one_later() -> None:
+    node, told = SampledNode(counters={DISK: 9e9}), Measurements()
+    told.add(node.sample())
+    node.passes()
+    node.counters[DISK] = 100.0
+    assert DISK not in rates(told.add(node.sample()))
+    node.passes()
+    assert rates(told.add(node.sample({DISK: 50.0})))[DISK] == (50.0, 0)
+
+
+def test_counters_of_another_boot_are_others() -> None:
+    node, told = SampledNode(counters={DISK: 1.0}), Measurements()
+    told.add(node.sample())
+    node.machine, node.at_s = "boot2", 3.0
+    node.passes(60)
+    assert told.add(node.sample({DISK: 1e12})) is None
+    node.passes()
+    assert rates(told.add(node.sample({DISK: 5.0})))[DISK] == (5.0, 0)
+
+
+def test_a_source_that_tells_nothing_new_is_waited_for_and_its_rate_is_over_all_of_it() -> None:
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({DISK: 0.0}))
+    stale = node.sample()
+    for _ in range(2):
+        node.passes()
+        fresh = node.sample()
+        held = tuple(each._replace(at_s=stale.at_s) for each in fresh.readings)
+        assert DISK not in rates(told.add(replace(fresh, readings=held)))
+    node.passes()
+    assert rates(told.add(node.sample({DISK: 6e6})))[DISK] == (2e6, 2)
+
+
+def test_what_is_read_for_the_first_time_has_no_rate_yet() -> None:
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({DISK: 0.0}))
+    node.passes()
+    new = ("node_disk_read_bytes_total", "sdb")
+    assert set(rates(told.add(node.sample({new: 1e9})))) == {DISK}
+    assert Reading(new[0], new[1:], 1.0, 0.0).key == new
+
+
+def test_a_job_that_began_meanwhile_has_all_that_it_moved() -> None:
+    """Jobs fill the cache in their first second: without that, a history would have less than `top`."""
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({CPU: 1.0}))
+    node.passes()
+    assert rates(told.add(begun(node, WROTE, 6e8, 0.7)))[WROTE] == (6e8, 0)
+    node.passes(3)
+    assert rates(told.add(begun(node, ("gridwright_job_written_bytes_total", "8"), 6e8, 0.1)))[
+        ("gridwright_job_written_bytes_total", "8")
+    ] == (2e8, 2)
+
+
+def test_a_job_that_was_there_before_anybody_looked_has_no_rate_yet() -> None:
+    node, told = SampledNode(), Measurements()
+    told.add(node.sample({CPU: 1.0}))
+    node.passes()
+    assert WROTE not in rates(told.add(begun(node, WROTE, 6e8, 5.0)))
+    assert told.add(begun(SampledNode(machine="boot2", at_s=9.0), WROTE, 6e8, 0.1)) is None
+
+
+def begun(node: SampledNode, key: Key, value: float, ago_s: float) -> Snapshot:
+    """A sample with a counter that began at zero so long ago."""
+    sample = node.sample({CPU: 0.5})
+    new = Reading(key[0], key[1:], value, node.at_s, node.at_s - ago_s)
+    return replace(sample, readings=(*sample.readings, new))
+
+
+# What is packed is what was there, as exactly as is promised; spoilt bytes are told, and do no more harm.
+
+NUMBERS = st.floats(0, 2.0**100, width=32) | st.just(math.nan)
+"""Rates and gauges, and what is not known."""
+NAMES = st.text(st.characters(), max_size=8)
+"""Also such as no encoding has: names of mount points are what their bytes are."""
+
+
+@st.composite
+def series(draw: st.DrawFn) -> tuple[dict[Labels, BlockColumn], int]:
+    steps = draw(st.integers(1, 7))
+    values = st.lists(NUMBERS, min_size=steps, max_size=steps)
+    seconds = st.lists(st.integers(0, 600), min_size=steps, max_size=steps)
+    found: dict[Labels, BlockColumn] = {}
+    for name in draw(st.lists(st.tuples(NAMES, NAMES), max_size=4, unique=True)):
+        mean = array("f", draw(values))
+        high = mean if draw(st.booleans()) else array("f", draw(values))
+        covered = array("H", draw(seconds)) if draw(st.booleans()) else None
+        found[name] = BlockColumn(mean, high, covered)
+    return found, steps
+
+
+def same(one: array[float], other: array[float], part: float) -> bool:
+    return all(
+        (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=part, abs_tol=1e-37)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+@given(series(), st.booleans())
+def test_what_was_packed_comes_back(given: tuple[dict[Labels, BlockColumn], int], rounded: bool) -> None:
+    columns, steps = given
+    found = decode(encode(columns, steps, rounded=rounded))
+    assert list(found) == list(columns)
+    for name, column in columns.items():
+        part = 1 / 4096 if rounded else 0.0
+        assert same(found[name].mean, column.mean, part)
+        assert same(found[name].high, column.high, part)
+        assert found[name].covered == column.covered
+
+
+@given(st.integers(0, 4096))
+def test_small_whole_numbers_stay_what_they_are(number: int) -> None:
+    column = BlockColumn(values := array("f", [number]), values, None)
+    assert decode(encode({("a",): column}, 1, rounded=True))["a",].mean[0] == number
+
+
+def test_rounding_leans_to_no_side() -> None:
+    rates = array("f", [1e6 + 997 * number for number in range(5000)])
+    (found,) = decode(encode({(): BlockColumn(rates, rates, None)}, len(rates), rounded=True)).values()
+    assert sum(found.mean) == pytest.approx(sum(rates), rel=1e-6)
+
+
+@given(series(), st.data())
+def test_spoilt_bytes_are_told_as_spoilt(
+    given: tuple[dict[Labels, BlockColumn], int], data: st.DataObject
+) -> None:
+    columns, steps = given
+    packed = encode(columns, steps, rounded=False)
+    at = data.draw(st.integers(0, len(packed) - 1))
+    for spoilt in (
+        packed[:at],
+        packed[:at] + bytes([packed[at] ^ data.draw(st.integers(1, 255))]) + packed[at + 1 :],
+    ):
+        try:
+            decode(spoilt)
+        except SpoiltPiece:
+            continue
+
+
+def test_a_series_that_does_nothing_takes_next_to_nothing() -> None:
+    idle: dict[Labels, BlockColumn] = {
+        (f"OST{number:04x}",): BlockColumn(zeros := array("f", bytes(240)), zeros, None)
+        for number in range(100)
+    }
+    assert len(encode(idle, 60, rounded=True)) < 4 * len(idle)
