@@ -213,7 +213,7 @@ def test_a_dry_run_of_verify_asks_nothing_and_counts_all(spec: Path, gridwright:
     plan = gridwright("repo", "verify", "archive", "--grid", spec, "--dry-run", "--json").json
     counted = {"count": 2, "bytes": 4, "files": 1, "links": 0, "directories": 1}
     assert (plan["dry_run"], plan["done"]) == (True, {"compared": counted})
-    assert plan["requests"] == {"head": 3}, "the manifest, and each of two"
+    assert plan["requests"] == {"head": 3, "list": 1}, "the bucket, the manifest, and each of two"
     with contextlib.closing(Known(spec.parent / "data")) as known:
         known.set_fact("rate verify", '{"files_per_s": 0.5, "bytes_per_s": 1e9}')
     timed = gridwright("repo", "verify", "archive", "--grid", spec, "--dry-run", "--json").json

@@ -73,7 +73,10 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _look(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+        # Not select(2): a process of many tests has descriptors beyond its 1,024.
+        status = select.poll()
+        status.register(self._status, select.POLLIN)
+        if self.returncode is None and status.poll(None if timeout is None else timeout * 1000):
             said = os.read(self._status, 64)
             os.close(self._status)
             # A test that kills all children of its own kills the server with what it has forked.
