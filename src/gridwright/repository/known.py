@@ -84,8 +84,12 @@ def prepare(database: sqlite3.Connection) -> None:
     )
     # What an export is about to send, and what each file was each time since its row (`unfinished.py`).
     database.execute(
-        "CREATE TABLE IF NOT EXISTS begun (path BLOB, stamp BLOB, PRIMARY KEY (path, stamp)) WITHOUT ROWID"
+        "CREATE TABLE IF NOT EXISTS sent (path BLOB, stamp BLOB, PRIMARY KEY (path, stamp)) WITHOUT ROWID"
     )
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'begun'").fetchone():
+        # Of releases before, with one stamp of a path.
+        database.execute("INSERT OR IGNORE INTO sent SELECT path, stamp FROM begun")
+        database.execute("DROP TABLE begun")
     # Directories that an import may write to while it runs, with their modes (`unfinished.py`).
     database.execute("CREATE TABLE IF NOT EXISTS opened (path BLOB PRIMARY KEY, mode INTEGER) WITHOUT ROWID")
     # Files that imports have seen here since they read a manifest of the fact `present under`.
@@ -121,7 +125,7 @@ def counts(database: sqlite3.Connection, source: str, group: str = "''") -> dict
 def empty(database: sqlite3.Connection) -> None:
     """Forget all that stays. Raises sqlite3.Error."""
     changes = (each.partition(" ")[0] for each in CHANGE_TABLES)
-    stays = ("files", "facts", "newer", "dropped", "lost", "forgotten", "begun", "opened", "present")
+    stays = ("files", "facts", "newer", "dropped", "lost", "forgotten", "sent", "opened", "present")
     for table in (*stays, *changes):
         database.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
 
@@ -263,7 +267,7 @@ _NOT_TAKEN = (
     "AND NOT EXISTS (SELECT 1 FROM newer WHERE newer.path = told.path AND newer.stored_ns >= told.stored_ns)"
 )
 _BEGIN = (
-    "INSERT OR REPLACE INTO begun SELECT path, stamp FROM work "
+    "INSERT OR REPLACE INTO sent SELECT path, stamp FROM work "
     "WHERE rowid > ? AND rowid <= ? AND (size >= ?) = ? AND stamp IS NOT NULL"
 )
 
@@ -582,7 +586,7 @@ class Known:
             with self.transaction():
                 self.database.executemany(_INSERT, map(_values, pending.values()))
                 self.database.executemany("DELETE FROM pending WHERE path = ? AND is_tree = 0", settled)
-                self.database.executemany("DELETE FROM begun WHERE path = ?", settled)
+                self.database.executemany("DELETE FROM sent WHERE path = ?", settled)
                 self.database.executemany("INSERT OR IGNORE INTO present VALUES (?)", present)
 
     def add_work(self, items: Iterable[tuple[bytes, str, int, bytes | None]]) -> None:
@@ -627,22 +631,22 @@ class Known:
     def begin(self, path: bytes, stamp: bytes) -> None:
         """Note on disk what is about to be sent, where it is another file than the scan has found."""
         if self._stamps.get(path) != stamp:
-            self.database.execute("INSERT OR REPLACE INTO begun VALUES (?, ?)", (path, stamp))
+            self.database.execute("INSERT OR REPLACE INTO sent VALUES (?, ?)", (path, stamp))
 
     def begun(self) -> list[tuple[bytes, bytes]]:
         """Paths and stamps of what was begun to be sent, and has no row since: some thousand."""
-        found = self.database.execute("SELECT path, stamp FROM begun").fetchall()
+        found = self.database.execute("SELECT path, stamp FROM sent").fetchall()
         return [each for each in found if is_stamped(*each)]
 
     def begun_now(self) -> list[bytes]:
         """Those of this run's work."""
-        query = "SELECT DISTINCT path FROM begun WHERE path IN (SELECT path FROM work)"
+        query = "SELECT DISTINCT path FROM sent WHERE path IN (SELECT path FROM work)"
         return [path for (path,) in self.database.execute(query)]
 
     def end(self, paths: Iterable[bytes]) -> None:
         """Note that nothing of these is under way."""
         with self.transaction():
-            self.database.executemany("DELETE FROM begun WHERE path = ?", ((path,) for path in paths))
+            self.database.executemany("DELETE FROM sent WHERE path = ?", ((path,) for path in paths))
 
     def note_opened(self, path: bytes, mode: int) -> None:
         """Note on disk that a directory is opened for an import, and its mode before."""

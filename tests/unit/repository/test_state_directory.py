@@ -329,7 +329,7 @@ def test_facts_and_journals_of_any_kind_are_read_or_named(
         ("INSERT OR REPLACE INTO pending VALUES (?, ?)", [path, is_tree]),
         ("INSERT OR REPLACE INTO gone VALUES (?)", [path]),
         ("INSERT OR REPLACE INTO facts VALUES (?, ?)", [fact, value]),
-        ("INSERT OR REPLACE INTO begun VALUES (?, ?)", [path, value]),
+        ("INSERT OR REPLACE INTO sent VALUES (?, ?)", [path, value]),
     ]
     with damaged_state(statements) as library, contextlib.suppress(GridwrightError):  # noqa: SIM117
         with contextlib.closing(Known(library)) as known:
