@@ -78,7 +78,7 @@ from gridwright.repository.store import (
     WriteCondition,
     WrittenObject,
 )
-from gridwright.repository.unfinished import end_step
+from gridwright.repository.unfinished import end_step, take_sent, was_sent
 from gridwright.repository.upload_journal import UploadJournal
 
 
@@ -344,9 +344,10 @@ class _Export:
             if not (self._options.deletions or self._options.paths):
                 self._deletions.settle()
             self._opened.known.flush()
-            self._opened.known.end(
-                path for path in self._opened.known.begun_now() if path not in self._unsure
-            )
+            if self._lease is not None:
+                take_sent(self._opened, self._report)  # A store may go on after a kill.
+            begun = self._opened.known.begun_now(all_there_is=not self._options.paths)
+            self._opened.known.end(path for path in begun if path not in self._unsure)
         finally:
             self._opened.known.flush()
 
@@ -732,29 +733,28 @@ class _Export:
         except StoreError as error:
             self._left(sending, error.problems[0].what)
             return
-        if has_content(self._opened, sending, head):
-            if has_attributes(head, sending.stored):
-                # A store without CRCs has shown by its MD5 that the content is that of the file.
-                own = sending.descriptor
-                crc64 = head.crc64 or (None if own is None else crc64_of(own))
-                stored = WrittenObject(head.entry.etag, head.version_id, crc64, head.entry.last_modified_ns)
-                task.action, task.row = Action.COMPARE, None
-                self._known(task, stored)
-            elif task.row is None and self._has_other_attributes(sending, head):
-                self._left(sending, OTHER_ATTRIBUTES)
-            elif sending.attempt >= ATTEMPTS:
-                self._left(
-                    sending, f"the store says {ATTEMPTS} times that its object is another one, and shows the "
-                    "same one each time: its conditions do not hold"
-                )  # fmt: skip
-            else:
-                # Nothing but attributes is written over, and those of the file are newer than what is known.
-                task.row = None
-                self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
-            return
-        self._unsure.add(sending.path)
-        is_taken = sending.key.endswith("/") and head.entry.size > 0
-        self._left(sending, HAS_CONTENT if is_taken else BOTH_CHANGED)
+        is_same = has_content(self._opened, sending, head)
+        if is_same and has_attributes(head, sending.stored):
+            # A store without CRCs has shown by its MD5 that the content is that of the file.
+            crc64 = head.crc64 or (crc64_of(sending.descriptor) if sending.descriptor is not None else None)
+            stored = WrittenObject(head.entry.etag, head.version_id, crc64, head.entry.last_modified_ns)
+            task.action, task.row = Action.COMPARE, None
+            self._known(task, stored)
+        elif is_same and task.row is None and self._has_other_attributes(sending, head):
+            self._left(sending, OTHER_ATTRIBUTES)
+        elif not is_same and not was_sent(self._opened, sending.path, head):
+            self._unsure.add(sending.path)
+            is_taken = sending.key.endswith("/") and head.entry.size > 0
+            self._left(sending, HAS_CONTENT if is_taken else BOTH_CHANGED)
+        elif sending.attempt >= ATTEMPTS:
+            self._left(
+                sending, f"the store says {ATTEMPTS} times that its object is another one, and shows the "
+                "same one each time: its conditions do not hold"
+            )  # fmt: skip
+        else:
+            # Nothing but attributes is written over, or what a killed export has sent: the file is newer.
+            task.row = None
+            self._send(task.again(self._opened), WriteCondition(etag=head.entry.etag))
 
     def _has_other_attributes(self, sending: Sending, head: ObjectHead) -> bool:
         """Whether somebody else gave attributes to an object of which nothing is known.

@@ -638,9 +638,15 @@ class Known:
         found = self.database.execute("SELECT path, stamp FROM sent").fetchall()
         return [each for each in found if is_stamped(*each)]
 
-    def begun_now(self) -> list[bytes]:
-        """Those of this run's work."""
-        query = "SELECT DISTINCT path FROM sent WHERE path IN (SELECT path FROM work)"
+    def stamps_of(self, path: bytes) -> list[bytes]:
+        """Those of one path."""
+        found = self.database.execute("SELECT stamp FROM sent WHERE path = ?", (path,)).fetchall()
+        return [stamp for (stamp,) in found if is_stamped(path, stamp)]
+
+    def begun_now(self, *, all_there_is: bool) -> list[bytes]:
+        """Their paths, or those of this run's work."""
+        query = "SELECT DISTINCT path FROM sent"
+        query += "" if all_there_is else " WHERE path IN (SELECT path FROM work)"
         return [path for (path,) in self.database.execute(query)]
 
     def end(self, paths: Iterable[bytes]) -> None:

@@ -142,8 +142,9 @@ def take_sent(opened: OpenRepository, report: RepositoryReport) -> None:
         for (path, stamp), head in zip(some, asked, strict=True):
             if head is not None:
                 _take_one(opened, report, path, stamp, head)
+        # The others stay until an export has ended: a store may go on with what it was sent before a kill.
         known.flush()
-        known.end(path for path, _ in some)
+        known.end(path for (path, _), head in zip(some, asked, strict=True) if head is None)
 
 
 def _is_as_sent(opened: OpenRepository, path: bytes, stamp: bytes) -> bool:
@@ -167,16 +168,24 @@ def _key(opened: OpenRepository, path: bytes, stamp: bytes) -> str:
         return ""
 
 
+def was_sent(opened: OpenRepository, path: bytes, head: ObjectHead) -> bool:
+    """Whether an object says what a killed export has begun to send of a path."""
+    return any(_says(head, stamp) for stamp in opened.known.stamps_of(path))
+
+
+def _says(head: ObjectHead, stamp: bytes) -> bool:
+    mode, uid, gid, mtime_ns, size, *_ = map(int, stamp.split())
+    return head.entry.size == size and has_attributes(head, FileAttributes(mode, uid, gid, 0, mtime_ns))
+
+
 def _take_one(
     opened: OpenRepository, report: RepositoryReport, path: bytes, stamp: bytes, asked: Future[ObjectHead]
 ) -> None:
-    mode, uid, gid, mtime_ns, size, inode, *_ = map(int, stamp.split())
+    inode = int(stamp.split()[5])
     try:
         head = asked.result()
         entry, row = head.entry, opened.known.get(path)
-        sent = FileAttributes(mode, uid, gid, 0, mtime_ns)
-        is_known = row is not None and row.is_of(entry.etag, entry.last_modified_ns)
-        if is_known or entry.size != size or not has_attributes(head, sent):
+        if (row is not None and row.is_of(entry.etag, entry.last_modified_ns)) or not _says(head, stamp):
             return
         found = row_of_head(opened, report, Admission(opened, report, is_made=False), path, head)
     except StoreError as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gridwright.repository.ages import UseOfFiles
+from gridwright.repository.ages import OLDER, UseOfFiles
 from gridwright.repository.class_costs import ClassCost
 from gridwright.units import counted, format_bytes
 
@@ -42,11 +42,14 @@ class UseReport:
             f"{self.repository}: {self.directory}, {counted(self.use.files, 'file')} "
             f"({format_bytes(self.use.bytes)})"
         ]
-        within = "  last used within "
+        before = ""
         for each in self.use.classes:
-            head = f"{within}{each.within}" if each.within != "longer ago" else "  last used longer ago"
+            # Each class is the files that are in none before: the words say so, and add up to all.
+            span = f"{before} to {each.within} ago" if before else f"within {each.within}"
+            head = f"  last used {span if each.within != OLDER else OLDER}"
+            before = each.within
             lines.append(
-                f"{head:<28} {self._share(each.bytes):6.1%}  {counted(each.files, 'file')} "
+                f"{head:<32} {self._share(each.bytes):6.1%}  {counted(each.files, 'file')} "
                 f"({format_bytes(each.bytes)})"
             )
         lines.append(f"  objects a month, at prices of {self.region}:")
