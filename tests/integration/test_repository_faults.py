@@ -453,6 +453,28 @@ def test_an_edit_during_the_next_export_makes_no_conflict_that_stays(killed: Kil
     assert (said["problems"], said["done"]["equal"]["count"]) == ([], 2)
 
 
+def test_what_a_store_makes_of_a_killed_export_after_a_look_is_no_conflict(killed: Killed) -> None:
+    """The last bytes of a PUT were on their way: the next export asks before they have come."""
+    (killed.library / "a").write_bytes(b"first")
+    killed.export(1)
+    client, key = killed.server.client(), killed.url.removeprefix(f"s3://{BUCKET}/") + "/a"
+    late = client.get_object(Bucket=BUCKET, Key=key)
+    client.delete_object(Bucket=BUCKET, Key=key)
+    body, came = late["Body"].read(), list[str]()
+
+    def comes(answer: Answer) -> None:
+        if "list-type=2" in answer.path and not came:
+            came.append(answer.path)
+            client.put_object(Bucket=BUCKET, Key=key, Body=body, Metadata=late["Metadata"])
+
+    (killed.library / "a").write_bytes(b"edited")
+    killed.liar.lie = comes
+    assert killed("export")["problems"] == []
+    killed.liar.lie = lambda _answer: None
+    assert came
+    assert client.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"edited"
+
+
 def test_what_somebody_else_wrote_after_a_killed_export_stays(killed: Killed) -> None:
     (killed.library / "file").write_bytes(b"first")
     killed.export(1)
