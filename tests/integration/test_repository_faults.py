@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -14,13 +15,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gridwright import _native
 from gridwright.errors import GridwrightError
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_objects
@@ -711,3 +713,73 @@ def test_who_opens_a_file_ends_no_release(
     assert b"left, as they are open: 1" in out
     assert mallory.wait(30) == 0
     assert (library / "file").read_bytes() == b"x" * 100_000
+
+
+KILLED_IN_BODY = """
+import os, signal
+from gridwright.repository.s3.plain import PlainConnection
+send, sent = PlainConnection.send, []
+def sends(self, data, *, is_last):
+    send(self, data, is_last=is_last)
+    sent.append(len(data))
+    if sum(sent) > 500_000:
+        os.kill(os.getpid(), signal.SIGKILL)
+PlainConnection.send = sends
+from gridwright.cli.start import run
+run()
+"""
+
+
+def test_an_upload_that_a_kill_breaks_off_leaves_the_object_that_was_there(
+    server: StoreServer, library: Path, url: str
+) -> None:
+    """Versitygw takes what has come until a FIN for all of a body without a checksum."""
+    old, new = (os.urandom(3_000_000) for _ in range(2))
+    client, key = server.client(), url.removeprefix(f"s3://{BUCKET}/") + "/file"
+    for content in (old, new):
+        (library / "file").write_bytes(content)
+        words = command("export", library, url)
+        if content is new:
+            killed = [sys.executable, "-c", KILLED_IN_BODY, *words[1:]]
+            assert subprocess.run(killed, check=False).returncode == -signal.SIGKILL
+            assert client.get_object(Bucket=BUCKET, Key=key)["Body"].read() == old
+        assert subprocess.run(words, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    assert client.get_object(Bucket=BUCKET, Key=key)["Body"].read() == new
+
+
+@pytest.mark.parametrize("size", [300_000, 1_611_108])
+def test_no_object_is_made_of_a_file_that_changes_as_it_is_sent(
+    server: StoreServer, library: Path, url: str, size: int
+) -> None:
+    file, ended, content = library / "touched", threading.Event(), os.urandom(size)
+    file.write_bytes(content)
+
+    def touches() -> None:
+        while not ended.wait(0.0005):
+            os.utime(file)
+
+    thread = threading.Thread(target=touches)
+    thread.start()
+    client, key = server.client(), url.removeprefix(f"s3://{BUCKET}/") + "/touched"
+    try:
+        for _ in range(3):
+            subprocess.run(command("export", library, url), check=False, stdout=subprocess.DEVNULL)
+            with suppress(client.exceptions.NoSuchKey):
+                assert client.get_object(Bucket=BUCKET, Key=key)["Body"].read() == content
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("how", ["closed", "broken off"])
+def test_a_connection_that_ends_early_is_reset(how: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        made = socket.socket(fileno=_native.connect("127.0.0.1", listening.getsockname()[1], 5, 5))
+        came, _ = listening.accept()
+        with came:
+            made.sendall(b"half of a body")
+            assert came.recv(100) == b"half of a body"
+            made.close() if how == "closed" else _native.break_off(made.fileno())
+            with pytest.raises(ConnectionResetError):
+                came.recv(100)
+        made.close()

@@ -50,7 +50,7 @@ REVIEWED: dict[str, dict[str, str]] = {
     "repository/below.py": {"os.utime": OPEN},
     "repository/state_directory.py": dict.fromkeys(("os.setxattr", "os.removexattr"), OPEN),
     "repository/unfinished.py": {"os.utime": OPEN},
-    "schedulers/record_file.py": {"Path.chmod": STATE},
+    "schedulers/batch/record.py": {"Path.chmod": STATE},
     "workload/exchange.py": {"os.utime": STATE},
 }
 

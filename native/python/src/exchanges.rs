@@ -9,14 +9,14 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use rustix::fs::{FileType, Mode, OFlags, fremovexattr, fstat, openat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, pread, pwrite};
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::WithErrno;
-use crate::receiving::{connected, write_all};
+use crate::receiving::{break_off, connected, write_all};
 
 /// Bytes of a body that are moved at once; the head of a request or an answer has room beside them.
 const PIECE: usize = 64 << 10;
@@ -620,8 +620,8 @@ impl SmallExchanges {
         waiting.is_closed = true;
         waiting.orders.clear();
         for each in &waiting.sockets {
-            // SAFETY: who closes it takes it off the list before, under the same lock.
-            let _ = shutdown(unsafe { BorrowedFd::borrow_raw(*each) }, Shutdown::Both);
+            // Who closes it takes it off the list before, under the same lock.
+            break_off(*each);
         }
         drop(waiting);
         self.0.is_put.notify_all();

@@ -169,7 +169,7 @@ mod _native {
     #[pymodule_export]
     use super::readings::readings_json;
     #[pymodule_export]
-    use super::receiving::{ask, connect, open_direct, receive_into_file};
+    use super::receiving::{ask, break_off, connect, open_direct, receive_into_file};
     #[pymodule_export]
     use super::signing::signed_head;
     #[pymodule_export]

@@ -9,7 +9,8 @@ use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, fstatvfs, open, statx,
 };
 use rustix::io::{Errno, pwrite};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, connect_unspec, recv, send, shutdown};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::time::{Duration, Instant};
@@ -175,6 +176,9 @@ pub fn receive_into_file(
 }
 
 /// Makes a connection, in so many seconds for each address of the host; its socket waits for `patience_s` each time.
+///
+/// Whatever closes it, a kill too, resets it (`SO_LINGER` of 0, socket(7)): some stores take a body that ends early, by
+/// a FIN, for a whole object.
 pub fn connected(
     host: &str,
     port: u16,
@@ -187,6 +191,7 @@ pub fn connected(
             Ok(stream) => {
                 let patience = Some(Duration::from_secs(patience_s));
                 stream.set_nodelay(true)?;
+                set_socket_linger(&stream, Some(Duration::ZERO))?;
                 stream.set_read_timeout(patience)?;
                 stream.set_write_timeout(patience)?;
                 return Ok(stream);
@@ -195,6 +200,21 @@ pub fn connected(
         }
     }
     Err(failure)
+}
+
+/// Ends a connection under whoever waits for it, by a reset where the kernel lets others do that.
+///
+/// Linux 6.4 to 6.6 refuses it while somebody waits (`tcp_disconnect`); both ends are shut down there.
+#[pyfunction]
+pub fn break_off(socket: RawFd) {
+    if socket < 0 {
+        return;
+    }
+    // SAFETY: the caller keeps it open during this call.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    if connect_unspec(socket).is_err() {
+        let _ = shutdown(socket, Shutdown::Both);
+    }
 }
 
 /// The descriptor of such a connection. Raises `OSError`.

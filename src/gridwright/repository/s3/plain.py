@@ -254,8 +254,7 @@ class PlainRequests:
         """End all of them, under whoever waits for them; none is made any more."""
         self._is_broken_off = True
         for each in list(self._sockets):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+            _native.break_off(each.fileno())
 
 
 class PlainConnection:
