@@ -18,6 +18,7 @@ from itertools import chain
 
 from gridwright.refusals import reason_of
 from gridwright.repository.content import crc64_of, open_for_reading
+from gridwright.repository.copytool.released import why_only_copy
 from gridwright.repository.gone import gone_files
 from gridwright.repository.known import NO_DIRECTORY, Known
 from gridwright.repository.known_file import KnownFile
@@ -189,6 +190,13 @@ class ObjectDeletions:
         """
         if row.key is None:
             self._opened.known.forget(row.path)
+            return
+        try:
+            why = why_only_copy(self._opened.settings.directory, row)
+        except OSError as error:
+            why = f"whether a released file needs it cannot be seen ({reason_of(error)}); the object stays"
+        if why is not None:
+            self._report.problem(row.path, why)
             return
         if row.attributes.is_directory:
             # Stores that keep files refuse that of a directory in which something is.

@@ -389,9 +389,9 @@ class _Export:
                 self._left(sending, "an import was ended before it gave it its attributes; import again")
             elif not (copies and self._without_moving(task)):
                 self._refuse_without_content(sending)
-                self._send(task, condition_of(sending, task.row, self._options.prefer))
-        except WithoutContent:
-            self._left(sending, "it was written to before all its content was here; write it anew as a whole")
+                self._send(task, condition_of(self._opened, sending, task.row, self._options.prefer))
+        except WithoutContent as error:
+            self._left(sending, str(error))
         except StoreError as error:
             self._failed(task, error)
         except OSError as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.repository.below import at, sync_file_system
 from gridwright.repository.content import FileContent, etag_of, is_same_moment, open_for_reading
+from gridwright.repository.copytool.released import why_only_copy
 from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs, xattr_names
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns
 from gridwright.repository.known_file import KnownFile, signed_inode
@@ -178,7 +179,9 @@ def refuse_without_content(descriptor: int) -> None:
     with suppress(StateError):
         state, status = read_state(descriptor), os.fstat(descriptor)
         if state is not None and state.is_name_only and _has_hole(descriptor, status.st_size):
-            raise WithoutContent
+            raise WithoutContent(
+                "it was written to before all its content was here; write it anew as a whole"
+            )
 
 
 def _has_hole(descriptor: int, size: int) -> bool:
@@ -186,8 +189,13 @@ def _has_hole(descriptor: int, size: int) -> bool:
     return size > 0 and os.lseek(descriptor, 0, os.SEEK_HOLE) < size
 
 
-def condition_of(sending: Sending, row: KnownFile | None, prefer: Prefer | None) -> WriteCondition:
-    """Over which object one may be written."""
+def condition_of(
+    opened: OpenRepository, sending: Sending, row: KnownFile | None, prefer: Prefer | None
+) -> WriteCondition:
+    """Over which object one may be written. Raises OSError, and WithoutContent for one that has to stay."""
+    if row is not None and row.inode != signed_inode(sending.status.st_ino):
+        if (why := why_only_copy(opened.settings.directory, row)) is not None:
+            raise WithoutContent(why)
     key, is_directory = sending.key, sending.key.endswith("/")
     if prefer == "files" and not is_directory:
         return ANY

@@ -129,6 +129,15 @@ def _fid(sequence: int, number: int, version: int) -> Fid | None:
     return Fid(sequence, number, version) if sequence or number else None
 
 
+def fid_of(inode: int) -> Fid | None:
+    """The file that has an inode number, which may be signed; None where that does not tell.
+
+    Sequences have 33 bits by now (0x200000400 and above), so that `inode_of` loses nothing of them.
+    """
+    sequence, number = divmod(inode & 0xFFFFFFFFFFFFFFFF, 1 << 24)
+    return Fid(sequence, number) if sequence > _LAST_IGIF else None
+
+
 def inode_of(fid: Fid) -> int:
     """The inode number that a client of 64 bits gives a file (`fid_flatten64` of lustre_fid.h)."""
     sequence = fid.sequence

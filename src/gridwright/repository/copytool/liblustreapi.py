@@ -38,7 +38,7 @@ _COMPLETED, RETRY = 1, 2
 its policy says so."""
 _O_NONBLOCK = os.O_NONBLOCK
 _LONGEST_PATH = 4096
-EXISTS, RELEASED, ARCHIVED, NEVER_RELEASE, LOST = 1, 4, 8, 16, 64
+EXISTS, DIRTY, RELEASED, ARCHIVED, NEVER_RELEASE, LOST = 1, 2, 4, 8, 16, 64
 """HS_EXISTS, HS_RELEASED, HS_ARCHIVED, HS_NORELEASE and HS_LOST of lustre_user.h."""
 _FLUSH_WRITES = 2
 """LL_DV_WR_FLUSH: all clients write what they have, and those that read may keep it."""

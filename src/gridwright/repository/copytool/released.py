@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from gridwright.errors import environment_error
 from gridwright.repository.below import at
+from gridwright.repository.changelog.records import fid_of
 from gridwright.repository.copytool.liblustreapi import (
     ARCHIVED,
+    DIRTY,
     EXISTS,
     LOST,
     NEVER_RELEASE,
@@ -19,11 +22,40 @@ from gridwright.repository.copytool.liblustreapi import (
     is_on_mdt,
 )
 from gridwright.repository.known_file import KnownFile
+from gridwright.repository.references import StateError, read_state
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 _WHY_LEFT = {errno.EPERM: "left, as they were changed", errno.EBUSY: "left, as they are open"}
+
+
+def why_only_copy(directory: Path, row: KnownFile) -> str | None:
+    """Why a row's object has to stay though its path has another file, or none; None where it need not.
+
+    It is the only copy of a released file of Lustre, which has another name by now, in the library or not.
+    Its own attribute says which object has its content, until an export gives it another. Raises OSError.
+    """
+    if not (row.is_name_only and row.inode):
+        return None
+    mount = next(each for each in (directory, *directory.parents) if os.path.ismount(each))
+    fid = fid_of(row.inode)
+    if fid is not None:
+        inodes = mount / ".lustre" / "fid"
+        try:
+            state = read_state(os.fsencode(inodes / str(fid)))
+        except FileNotFoundError:
+            inodes.stat()  # Where a part of a Lustre is mounted, this is the error.
+            return None
+        except StateError:
+            state = None
+        else:
+            if state is None or not state.is_name_only or state.reference.key != row.key:
+                return None
+    return (
+        "its object is the only copy of a released file that has another name by now, and stays: read that "
+        f"file ({f'lfs fid2path {mount} {fid}' if fid is not None else 'lfs find'} names it), and export again"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +125,16 @@ class ReleasedNames:
         open waits for an agent. Raises OSError.
         """
         before = self.library.hsm_state(descriptor)
-        self.library.set_hsm_state(descriptor, EXISTS | ARCHIVED, 0, self.archive_id)
+        # Who has written to it before, and was archived or exported since, has left it dirty.
+        self.library.set_hsm_state(descriptor, EXISTS | ARCHIVED, DIRTY, self.archive_id)
         try:
             self.library.set_archived_version(descriptor, version)
             self.library.request_release(root, descriptor)
         except OSError as error:
             why = _WHY_LEFT.get(error.errno or 0)
             # It is not archived, and who says so next has to prove it again.
-            self.library.set_hsm_state(descriptor, 0, (EXISTS | ARCHIVED) & ~before.flags, before.archive_id)
+            dirty, proof = before.flags & DIRTY, (EXISTS | ARCHIVED) & ~before.flags
+            self.library.set_hsm_state(descriptor, dirty, proof, before.archive_id)
             if why is None:
                 raise
             return why
