@@ -201,3 +201,36 @@ def test_a_file_that_was_read_back_is_held_against_its_object_again(library: Lib
     assert "conflicting" in str(brought.json["problems"])
     for name in EDITED:
         assert library.machine.run(f"head -c 6 {DIRECTORY}/{name}").out == "edited"
+
+
+def test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name(library: Library) -> None:
+    """Moved out of the library, rotated as logs are, exchanged: its object goes, or is written over, by none."""
+    machine, place = library.machine, f"{DIRECTORY}/only"
+    names = ("out", "gone", "log", "log.1", "a", "b")
+    machine.run(
+        f"mkdir {place} && cd {place} && "
+        f"for i in {' '.join(names)}; do head -c 100000 /dev/urandom >$i; done; sleep 2"
+    )
+    shown = machine.run(f"cd {place}; sha256sum {' '.join(names)} | cut -c1-64").out
+    sums = dict(zip(names, shown.split(), strict=True))
+    archive = ("--hsm-archive", "1")
+    machine.gridwright(*library.words("export", *archive), ok=False)
+    machine.gridwright(*library.words("release", *archive, "--name", "x", "only"), ok=False)
+    assert machine.run(f"cd {place}; lfs hsm_state * | grep -c released").out == f"{len(names)}\n"
+    machine.run(
+        f"cd {place} && mv out ../../moved-out && rm gone && mv log.1 log.2 && mv log log.1 && echo new >log && "
+        "mv a x && mv b a && mv x b"
+    )
+    export = library.words("export", "--deletions", "--delete-up-to", "10", "--json", *archive)
+    reports = [machine.gridwright(*export, ok=False).json for _ in range(3)]
+    told = {each["name"]: each["why"] for each in reports[0]["problems"]}
+    assert "only copy of a released file" in told["only/out"]
+    files = f"cd {place}; sha256sum ../../moved-out log.2 log.1 b a | cut -c1-64"
+    assert machine.run(files).out.split() == [sums[each] for each in ("out", "log.1", "log", "a", "b")]
+    objects = library.store.client().list_objects_v2(Bucket=BUCKET, Prefix="release/only/")["Contents"]
+    keys = {each["Key"].rpartition("/")[2] for each in objects}
+    assert ("gone" in keys, "out" in keys) == (False, True)
+    machine.run(f"cd {place} && echo more >>b && sleep 2")
+    machine.gridwright(*export, ok=False)
+    machine.gridwright(*library.words("release", *archive, "--name", "x", "only/b"), ok=False)
+    assert "released" in machine.run(f"lfs hsm_state {place}/b").out, "though it was dirty"

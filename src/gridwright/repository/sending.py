@@ -47,7 +47,7 @@ _NONE_THERE = WriteCondition(none_there=True)
 
 
 class WithoutContent(Exception):
-    """The file is a name only and was written to: sending it would send zeros for what is missing."""
+    """What was sent would not be what there is, or be in the place of its only copy; its text says why."""
 
 
 @dataclass(slots=True)
@@ -193,9 +193,9 @@ def condition_of(
     opened: OpenRepository, sending: Sending, row: KnownFile | None, prefer: Prefer | None
 ) -> WriteCondition:
     """Over which object one may be written. Raises OSError, and WithoutContent for one that has to stay."""
-    if row is not None and row.inode != signed_inode(sending.status.st_ino):
-        if (why := why_only_copy(opened.settings.directory, row)) is not None:
-            raise WithoutContent(why)
+    is_another = row is not None and row.inode != signed_inode(sending.status.st_ino)
+    if row is not None and is_another and (why := why_only_copy(opened.settings.directory, row)):
+        raise WithoutContent(why)
     key, is_directory = sending.key, sending.key.endswith("/")
     if prefer == "files" and not is_directory:
         return ANY

@@ -52,9 +52,10 @@ def why_only_copy(directory: Path, row: KnownFile) -> str | None:
         else:
             if state is None or not state.is_name_only or state.reference.key != row.key:
                 return None
+    names = "lfs find" if fid is None else f"lfs fid2path {mount} {fid}"
     return (
-        "its object is the only copy of a released file that has another name by now, and stays: read that "
-        f"file ({f'lfs fid2path {mount} {fid}' if fid is not None else 'lfs find'} names it), and export again"
+        "its object is the only copy of a released file that has another name by now, and stays: "
+        f"read that file ({names} names it), and export again"
     )
 
 
