@@ -204,7 +204,7 @@ def test_a_file_that_was_read_back_is_held_against_its_object_again(library: Lib
 
 
 def test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name(library: Library) -> None:
-    """Moved out of the library, rotated as logs are, exchanged: its object goes, or is written over, by none."""
+    """Moved out of the library, rotated as logs are, exchanged: nothing takes its object."""
     machine, place = library.machine, f"{DIRECTORY}/only"
     names = ("out", "gone", "log", "log.1", "a", "b")
     machine.run(
@@ -218,8 +218,8 @@ def test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name(lib
     machine.gridwright(*library.words("release", *archive, "--name", "x", "only"), ok=False)
     assert machine.run(f"cd {place}; lfs hsm_state * | grep -c released").out == f"{len(names)}\n"
     machine.run(
-        f"cd {place} && mv out ../../moved-out && rm gone && mv log.1 log.2 && mv log log.1 && echo new >log && "
-        "mv a x && mv b a && mv x b"
+        f"cd {place} && mv out ../../moved-out && rm gone && mv log.1 log.2 && mv log log.1 && "
+        "echo new >log && mv a x && mv b a && mv x b"
     )
     export = library.words("export", "--deletions", "--delete-up-to", "10", "--json", *archive)
     reports = [machine.gridwright(*export, ok=False).json for _ in range(3)]
