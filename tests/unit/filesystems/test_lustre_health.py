@@ -131,6 +131,20 @@ def test_a_target_that_is_switched_off_is_found_though_lfs_df_does_not_name_it()
     # Where only the list of targets speaks of it, it is found all the same.
     only_listed = {key: value for key, value in node.parameters.items() if "OST0001" not in key}
     assert names(asked(LustreNode(only_listed))) == ["target-inactive"]
+    (finding,) = [each for each in found.findings if each.name == "target-inactive"]
+    assert "lctl set_param osc.<target>-osc-ffff*.active=1, then" in finding.remedy
+
+
+def test_the_remedy_of_an_mdt_that_is_switched_off_sets_its_own_device() -> None:
+    node = ost_deactivated()
+    node.parameters = {
+        key.replace("osc.scratch-OST0001-osc-", "mdc.scratch-MDT0001-mdc-"): value.replace(
+            "osc.scratch-OST0001-osc-", "mdc.scratch-MDT0001-mdc-"
+        ).replace("OST0001", "MDT0001")
+        for key, value in node.parameters.items()
+    }
+    (finding,) = [each for each in asked(node).findings if each.name == "target-inactive"]
+    assert "lctl set_param mdc.<target>-mdc-ffff*.active=1, then" in finding.remedy
 
 
 def test_all_servers_gone_is_silence() -> None:

@@ -33,14 +33,19 @@ _WAITS = "What is asked of it waits until all clients are back"
 
 def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]:
     """Targets that are switched off or not reached, and evictions of this client."""
-    off = sorted({each.target for each in connected.connections if not each.active})
-    if off:
+    if off := sorted({each.target for each in connected.connections if not each.active}):
+        # An MDS has devices of the same targets for itself, which stay as they are.
+        devices = [
+            f"{kind}.<target>-{kind}-ffff*.active=1"
+            for kind, of_mdts in (("osc", False), ("mdc", True))
+            if any(("-MDT" in each) is of_mdts for each in off)
+        ]
         yield Finding(
             "error",
             "target-inactive",
             f"deactivated on this client: {listed(off)}. Reads and writes of files on it fail with EIO, new "
             "files that the MDS places there among them, and lfs df leaves it out without a word",
-            "See why it was deactivated; once its server is up: lctl set_param osc.<target>*.active=1, then "
+            f"See why it was deactivated; once its server is up: lctl set_param {' '.join(devices)}, then "
             "lfs df, as one that was idle refuses its files (ESHUTDOWN) until it is asked for its space",
         )
     away = [each for each in connected.connections if each.active and not each.is_up]
