@@ -224,6 +224,7 @@ def test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name(lib
     export = library.words("export", "--deletions", "--delete-up-to", "10", "--json", *archive)
     reports = [machine.gridwright(*export, ok=False).json for _ in range(3)]
     told = {each["name"]: each["why"] for each in reports[0]["problems"]}
+    assert "the only copy of it, is gone" not in str(reports), "of what was renamed in the bucket"
     assert "only copy of a released file" in told["only/out"]
     files = f"cd {place}; sha256sum ../../moved-out log.2 log.1 b a | cut -c1-64"
     assert machine.run(files).out.split() == [sums[each] for each in ("out", "log.1", "log", "a", "b")]

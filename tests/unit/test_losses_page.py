@@ -22,6 +22,8 @@ HELD = {
     "Clocks": "unit/repository/test_known_rows.py::test_a_ctime_is_known_when_it_is_older_than_the_look",
     "Snapshots": "integration/test_library_set_back.py"
     "::test_a_library_that_was_set_back_takes_nothing_newer_from_the_bucket",
+    "Released files of a Lustre that move": "lustre/test_release.py"
+    "::test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name",
     "NFS": "integration/test_repository_placing.py"
     "::test_where_no_lease_tells_the_old_file_stays_in_the_trash",
     "Open files": "integration/test_repository_placing.py::test_no_byte_of_a_writer_is_lost_beside_an_import",

@@ -783,8 +783,8 @@ class _Export:
                 self._keep_of_bucket(sending, row)
         self._opened.known.put(row, settles=True)
         size = sending.content.size if task.action is Action.SEND else 0
-        if sending.attempt > 1:  # It may be one that the listing, which was before, has not.
-            self._opened.known.list_objects([(sending.key, size, row.etag, row.stored_ns, "")])
+        if sending.attempt > 1 or row.is_name_only:  # The listing, which was before, may lack it.
+            self._opened.known.list_objects([(sending.key, row.size, row.etag, row.stored_ns, "")])
         if not (task.action is Action.COMPARE and task.row is not None and row.attributes.is_directory):
             self._report.add(task.action, size, row.mode)
         sending.close()
