@@ -232,6 +232,7 @@ def test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name(lib
     keys = {each["Key"].rpartition("/")[2] for each in objects}
     assert ("gone" in keys, "out" in keys) == (False, True)
     machine.run(f"cd {place} && echo more >>b && sleep 2")
-    machine.gridwright(*export, ok=False)
-    machine.gridwright(*library.words("release", *archive, "--name", "x", "only/b"), ok=False)
-    assert "released" in machine.run(f"lfs hsm_state {place}/b").out, "though it was dirty"
+    sent = machine.gridwright(*export, ok=False).out
+    released = machine.gridwright(*library.words("release", *archive, "--name", "x", "only/b"), ok=False)
+    was_dirty = machine.run(f"lfs hsm_state {place}/b").out
+    assert "released" in was_dirty, (sent, released)
