@@ -369,10 +369,10 @@ class Maker:
         if not is_as_told:
             owner = user_name(status.st_uid)
             is_open = is_wider(row.attributes.permissions, stat.S_IMODE(status.st_mode))
+            enters = ", and more users may enter than the bucket says" if is_open else ""
             self._report.note_of(
                 f"belong to {owner}: owner, mode and times stay, which only "
-                f"{owner if owner == 'root' else f'{owner} or root'} can change"
-                + is_open * ", and more users may enter than the bucket says",
+                f"{owner if owner == 'root' else f'{owner} or root'} can change{enters}",
                 row.path,
                 row.mode,
             )
