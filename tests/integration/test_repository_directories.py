@@ -450,6 +450,8 @@ def test_a_user_brings_back_what_lies_in_his_directories_that_nobody_may_write_t
     for place in ("closed", "closed/within"):
         (one.place / place).mkdir()
         (one.place / place / "file").write_text(place)
+        for number in range(5):
+            (one.place / place / f"file{number}").write_text(f"{place} {number}")
         (one.place / place / "empty").touch()
         (one.place / place / "link").symlink_to("file")
     os.link(one.place / "closed/file", one.place / "name")
@@ -468,6 +470,8 @@ def test_a_user_brings_back_what_lies_in_his_directories_that_nobody_may_write_t
     assert gridwright(*flags, prefix=user).status == 0
     for place in ("closed", "closed/within"):
         assert (other.place / place / "file").read_text() == place
+        assert (other.place / place / "file4").read_text() == f"{place} 4"
+        assert not [each for each in os.listxattr(other.place / place) if "made" in each]
         assert stat.S_IMODE((other.place / place).stat().st_mode) == 0o555
     (one.place / "closed/new").write_text("new")
     monkeypatch.delenv(VARIABLE)

@@ -194,7 +194,16 @@ class MadeDirectories:
     def settle(self, descriptor: int) -> None:
         """Take the mark away: the directory has its attributes."""
         with suppress(OSError):
-            change_xattr(descriptor, self._mark, None)
+            try:
+                change_xattr(descriptor, self._mark, None)
+            except PermissionError:
+                # A user's mark is one that only who may write to the directory takes away (xattr(7)).
+                mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+                os.fchmod(descriptor, mode | stat.S_IWUSR)
+                try:
+                    change_xattr(descriptor, self._mark, None)
+                finally:
+                    os.fchmod(descriptor, mode)
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
