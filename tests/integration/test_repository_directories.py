@@ -456,7 +456,9 @@ def test_a_user_brings_back_what_lies_in_his_directories_that_nobody_may_write_t
         (one.place / place / "link").symlink_to("file")
     os.link(one.place / "closed/file", one.place / "name")
     for place in ("closed/within", "closed"):
-        (one.place / place).chmod(0o555)
+        for each in (one.place / place, one.place / place / "file"):
+            os.setxattr(each, "user.project", b"sales")
+            each.chmod(0o555)
     subprocess.run(["chown", "-hR", f"{ALICE}:{ALICE}", one.place, other.place], check=True)
     assert one.export().problems == []
     monkeypatch.setenv(VARIABLE, str(tmp_path / "state"))
@@ -471,7 +473,8 @@ def test_a_user_brings_back_what_lies_in_his_directories_that_nobody_may_write_t
     for place in ("closed", "closed/within"):
         assert (other.place / place / "file").read_text() == place
         assert (other.place / place / "file4").read_text() == f"{place} 4"
-        assert not [each for each in os.listxattr(other.place / place) if "made" in each]
+        for each in (other.place / place, other.place / place / "file"):
+            assert os.listxattr(each) == ["user.project"]
         assert stat.S_IMODE((other.place / place).stat().st_mode) == 0o555
     (one.place / "closed/new").write_text("new")
     monkeypatch.delenv(VARIABLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -131,7 +132,25 @@ def give_xattrs(descriptor: int, value: bytes | None, *, with_acls: bool = True)
     Raises OSError, and ValueError.
     """
     for name, data in xattrs_to_give(read_xattrs(descriptor), value, with_acls=with_acls).items():
-        change_xattr(descriptor, name, data)
+        change_own_xattr(descriptor, name, data)
+
+
+def change_own_xattr(descriptor: int, name: str, value: bytes | None) -> None:
+    """As `change_xattr`, also of a file or a directory that its owner has made read-only. Raises OSError.
+
+    Those of users (`user.`) are changed only by who may write to it (xattr(7)).
+    """
+    try:
+        change_xattr(descriptor, name, value)
+    except PermissionError:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if mode & stat.S_IWUSR:
+            raise
+        os.fchmod(descriptor, mode | stat.S_IWUSR)
+        try:
+            change_xattr(descriptor, name, value)
+        finally:
+            os.fchmod(descriptor, mode)
 
 
 def xattrs_to_give(

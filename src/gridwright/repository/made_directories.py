@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from gridwright.beneath import change_xattr, make_private
 from gridwright.repository.below import is_there, part_name, same_times, steps
-from gridwright.repository.extended import drop_inherited_acl
+from gridwright.repository.extended import change_own_xattr, drop_inherited_acl
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.placing import place_directory
@@ -194,16 +194,7 @@ class MadeDirectories:
     def settle(self, descriptor: int) -> None:
         """Take the mark away: the directory has its attributes."""
         with suppress(OSError):
-            try:
-                change_xattr(descriptor, self._mark, None)
-            except PermissionError:
-                # A user's mark is one that only who may write to the directory takes away (xattr(7)).
-                mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-                os.fchmod(descriptor, mode | stat.S_IWUSR)
-                try:
-                    change_xattr(descriptor, self._mark, None)
-                finally:
-                    os.fchmod(descriptor, mode)
+            change_own_xattr(descriptor, self._mark, None)
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
