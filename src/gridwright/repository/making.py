@@ -368,8 +368,8 @@ class Maker:
         )
         if not is_as_told:
             owner = user_name(status.st_uid)
-            is_open = is_wider(row.attributes.permissions, stat.S_IMODE(status.st_mode))
-            enters = ", and more users may enter than the bucket says" if is_open else ""
+            others = status.st_mode & ~row.attributes.permissions & (stat.S_IRWXG | stat.S_IRWXO)
+            enters = ", and more users may enter than the bucket says" if others else ""
             self._report.note_of(
                 f"belong to {owner}: owner, mode and times stay, which only "
                 f"{owner if owner == 'root' else f'{owner} or root'} can change{enters}",
