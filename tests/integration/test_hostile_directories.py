@@ -173,7 +173,8 @@ def test_new_directories_get_what_the_bucket_says_also_after_a_kill(attacked: At
     attacked.put("implied/file")
     attacked.put("system/", b"", file_permissions="042777", file_owner="2", file_group="6")
     kill_while_it_dresses(attacked)
-    assert seen(library / "a") == (0, 0, "750"), "no wider than its object says"
+    # No wider than its object says, which may be known only once something in it has come.
+    assert seen(library / "a") in ((0, 0, "750"), (0, 0, "700"))
     assert attacked("import").status == 0
     assert seen(library / "a") == (ALICE, ALICE, "2770")
     assert seen(library / "a/b") == (MALLORY, MALLORY, "700")

@@ -12,7 +12,7 @@ from gridwright.repository.below import is_there, part_name, same_times, steps
 from gridwright.repository.extended import change_own_xattr, drop_inherited_acl
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile, signed_inode
-from gridwright.repository.placing import place_directory
+from gridwright.repository.placing import renamed_new
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.unfinished import open_up, remove_half_made
 
@@ -105,7 +105,7 @@ class MadeDirectories:
                 made = make_private(directory, name)
                 self._set_mark(made, path)
                 # Interrupted now it is whole, also as it is.
-                return last is None or place_directory(directory, name, last)
+                return last is None or renamed_new(directory, name, directory, last)
             except FileExistsError:
                 if made is not None:
                     os.rmdir(name, dir_fd=directory)
@@ -125,18 +125,25 @@ class MadeDirectories:
             change_xattr(made, self._mark, b"%s\0%d" % (path, status.st_mtime_ns))
         except OSError:
             self._unmarked[path] = status.st_mtime_ns, *_identity(made)
-        row = self._row_of(path)
-        wanted = _MADE_MODE if row is None else _MADE_MODE & row.attributes.permissions | stat.S_IRWXU
-        os.fchmod(made, wanted | status.st_mode & stat.S_ISGID)
+        os.fchmod(made, self._first_mode(path) | status.st_mode & stat.S_ISGID)
+
+    def _first_mode(self, path: bytes) -> int:
+        """That of a new directory until it gets its own; the least where its object is not known yet."""
+        if (row := self._row_of(path)) is not None:
+            return _MADE_MODE & row.attributes.permissions | stat.S_IRWXU
+        return stat.S_IRWXU if self._has_object(path) else _MADE_MODE
+
+    def _has_object(self, path: bytes) -> bool:
+        """Whether the listing has an object of a directory, which says whose it is."""
+        with suppress(KeyRefusal):
+            listed = self._opened.known.listed(self._opened.keys.key_of(path, is_directory=True))
+            return listed is not None and not listed[0]
+        return True
 
     def _keep_without_object(self, path: bytes) -> None:
         known = self._opened.known
-        if not self._is_root or known.looks or not known.is_listed:
-            return
-        with suppress(KeyRefusal):
-            listed = known.listed(self._opened.keys.key_of(path, is_directory=True))
-            if listed is None or listed[0]:
-                self.without_objects.add(path)
+        if self._is_root and known.is_listed and not (known.looks or self._has_object(path)):
+            self.without_objects.add(path)
 
     @staticmethod
     def may_be_made(status: os.stat_result) -> bool:

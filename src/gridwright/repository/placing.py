@@ -297,11 +297,8 @@ def place_new(
     `part` lies in the open directory `source`, or in the same one; it may be open as `descriptor`.
     """
     source = directory if source is None else source
-    if c_library().renameat2(source, part, directory, name, _NO_REPLACE) == 0:
+    if renamed_new(source, part, directory, name):
         return
-    number = ctypes.get_errno()
-    if number not in _UNKNOWN:
-        raise OSError(number, os.strerror(number))
     # NFS and some others have no such rename; of two names the second is never made over another file.
     os.link(part, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
     if descriptor is not None:
@@ -324,16 +321,14 @@ def _reopen(descriptor: int, directory: int, name: bytes) -> None:
         os.close(again)
 
 
-def place_directory(directory: int, part: bytes, name: bytes) -> bool:
-    """Give a directory a name that nothing has; False where no rename says that of a name.
+def renamed_new(source: int, part: bytes, directory: int, name: bytes) -> bool:
+    """Rename a file or a directory to a name that nothing has; False where there is no such rename.
 
     Raises OSError: FileExistsError where something has it.
     """
-    try:
-        if c_library().renameat2(directory, part, directory, name, _NO_REPLACE) == 0:
-            return True
-    finally:
-        number = ctypes.get_errno()
+    if c_library().renameat2(source, part, directory, name, _NO_REPLACE) == 0:
+        return True
+    number = ctypes.get_errno()
     if number not in _UNKNOWN:
         raise OSError(number, os.strerror(number))
     return False

@@ -193,9 +193,10 @@ def condition_of(
     opened: OpenRepository, sending: Sending, row: KnownFile | None, prefer: Prefer | None
 ) -> WriteCondition:
     """Over which object one may be written. Raises OSError, and WithoutContent for one that has to stay."""
-    is_another = row is not None and row.inode != signed_inode(sending.status.st_ino)
-    if row is not None and is_another and (why := why_only_copy(opened.settings.directory, row)):
-        raise WithoutContent(why)
+    if row is not None and row.inode != signed_inode(sending.status.st_ino):
+        why = why_only_copy(opened.settings.directory, row)
+        if why is not None:
+            raise WithoutContent(why)
     key, is_directory = sending.key, sending.key.endswith("/")
     if prefer == "files" and not is_directory:
         return ANY
