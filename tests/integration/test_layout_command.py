@@ -101,6 +101,10 @@ def test_a_file_is_shown_with_its_components(gridwright: Command, spec: Path) ->
         "  64 MiB to the end: 2 OSTs (stripes of 4 MiB), targets 1 0, init",
     ]
     assert gridwright("layout", "show", str(spec), "/etc").status == 2
+    both = gridwright("layout", "show", str(spec), "/etc", str(spec.parent / "lustre" / "data" / "one"))
+    assert both.status == 2
+    assert both.out == ended.out
+    assert "/etc is in no library" in both.err
 
 
 def test_a_check_finds_the_narrow_file_and_a_silenced_finding_is_none(

@@ -236,3 +236,44 @@ def test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name(lib
     released = machine.gridwright(*library.words("release", *archive, "--name", "x", "only/b"), ok=False)
     was_dirty = machine.run(f"lfs hsm_state {place}/b").out
     assert "released" in was_dirty, (sent, released)
+
+
+def test_new_times_of_a_released_file_bring_nothing_and_send_nothing(library: Library) -> None:
+    machine, archive, file = library.machine, ("--hsm-archive", "1"), f"{DIRECTORY}/touched"
+    machine.run(f"head -c {SIZE} /dev/urandom >{file}; sleep 2")
+    before = library.seen("touched")
+    machine.gridwright(*library.words("export", *archive), ok=False)
+    machine.gridwright(*library.words("release", *archive, "--name", "x", "touched"), ok=False)
+    machine.run(f"touch -d @1000000000 {file}")
+    report = machine.gridwright(
+        *library.words("export", "--json", *archive, "--name", "x", "touched"), ok=False
+    ).json
+    assert report["done"]["given new attributes"]["count"] == 1, report
+    assert "sent" not in report["done"]
+    assert "released" in library.state("touched")
+    head = library.store.client().head_object(Bucket=BUCKET, Key="release/touched")
+    assert head["Metadata"]["file-mtime"].startswith("1000000000")
+    assert library.seen("touched") == before
+    assert machine.run(f"stat -c %Y {file}").out == "1000000000\n"
+
+
+def test_a_release_that_was_killed_before_its_note_loses_no_reader(library: Library) -> None:
+    """Of a file that was exported before anybody spoke of an archive, too."""
+    machine, archive, file = library.machine, ("--hsm-archive", "1"), f"{DIRECTORY}/noted"
+    machine.run(f"head -c {SIZE} /dev/urandom >{file}; sleep 2")
+    before = library.seen("noted")
+    machine.gridwright(*library.words("export"), ok=False)
+    # The process ends between Lustre's release and what Gridwright writes down of it.
+    script = (
+        "import os, sys\nfrom gridwright.repository import release\n"
+        "release._HsmRelease._note = lambda *_: os._exit(0)\n"
+        "import gridwright.cli.start\ngridwright.cli.start.run()\n"
+    )
+    machine.python(script, *library.words("release", *archive, "--name", "x", "noted"))
+    assert "released" in library.state("noted")
+    report = machine.gridwright(
+        *library.words("export", "--json", *archive, "--name", "x", "noted"), ok=False
+    ).json
+    assert "sent" not in report["done"], report
+    assert "released" in library.state("noted")
+    assert library.seen("noted") == before

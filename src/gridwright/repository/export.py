@@ -63,6 +63,7 @@ from gridwright.repository.sending import (
     condition_of,
     first_name,
     flush_many,
+    is_released_as,
     open_for_sending,
     own_state,
     refuse_without_content,
@@ -87,9 +88,9 @@ def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bo
 
     Raises OSError, and StoreError where the store has to be asked.
     """
-    if sending.descriptor is None:
-        return sending.target == row.target
-    return is_stored_as(row.mtime_ns, sending.status.st_mtime_ns) and has_known_content(opened, sending, row)
+    if is_stored_as(row.mtime_ns, sending.status.st_mtime_ns):
+        return has_known_content(opened, sending, row)
+    return sending.descriptor is not None and is_released_as(opened, sending.descriptor, row)
 
 
 def has_known_content(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
@@ -99,9 +100,7 @@ def has_known_content(opened: OpenRepository, sending: Sending, row: KnownFile) 
         return sending.target == row.target
     if sending.content.size != row.size:
         return False
-    state = own_state(descriptor)
-    if state is not None and state.is_name_only and state.is_of(row.etag, sending.status):
-        # Nothing is here that could differ.
+    if is_released_as(opened, descriptor, row):
         return True
     if row.crc64 is not None:
         return crc64_of(descriptor) == row.crc64
@@ -577,7 +576,8 @@ class _Export:
     def _is_copied(self, task: _Task) -> bool:
         """Whether the object of a file is made of the one that it had, with attributes or a name of now."""
         sending, row = task.sending, task.row
-        if task.action is Action.ATTRIBUTES and row and is_untouched(self._opened, sending, row):
+        if task.action is not Action.COMPARE and row and is_untouched(self._opened, sending, row):
+            task.action = Action.ATTRIBUTES
             try:
                 given = self._others_given(sending, row)
                 if given is not None and self._is_left(task, row, given):

@@ -36,6 +36,7 @@ from gridwright.repository.planned import PlannedStore
 from gridwright.repository.probing import recall_store
 from gridwright.repository.publishing import publish_manifest
 from gridwright.repository.references import write_state
+from gridwright.repository.sending import mark_exported
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault
 
@@ -221,8 +222,10 @@ class _HsmRelease(_Release):
             version = names.version(descriptor)
             why = self._why_not(row, descriptor)
             if why is None and not self._is_planned(row):
-                root = os.fsencode(self._opened.settings.directory)
-                why = names.release(root, descriptor, version)
+                settings = self._opened.settings
+                # An agent finds the object by it, whatever ends this command in between.
+                mark_exported(descriptor, row, settings.bucket_url, os.fstat(descriptor))
+                why = names.release(os.fsencode(settings.directory), descriptor, version)
             if why is not None:
                 self._report.add(why, row.size, row.mode)
             if why is not None or self._options.dry_run:

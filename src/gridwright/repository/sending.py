@@ -246,10 +246,13 @@ def row_of(
         stored_ns=stored.stored_ns,
     )  # fmt: skip
     if sending.descriptor is not None:
-        state = own_state(sending.descriptor) if before is not None else None
-        if before is not None and state is not None and state.reference.etag == before.etag:
+        if (
+            before is not None
+            and (state := own_state(sending.descriptor))
+            and state.reference.etag == before.etag
+        ):
             # An agent has restored it, and knows nothing of rows, or a release was killed: the file says it.
-            row.is_name_only = state.is_name_only
+            row.is_name_only = is_released_as(opened, sending.descriptor, before)
         if opened.is_guarded and not opened.known.looks:
             mark_exported(sending.descriptor, row, opened.settings.bucket_url, status)
     return row
@@ -276,6 +279,20 @@ def own_state(descriptor: int) -> FileState | None:
     return None
 
 
+def is_released_as(opened: OpenRepository, descriptor: int, row: KnownFile) -> bool:
+    """Whether an open file has no content here, so that none differs from the object of its row.
+
+    Lustre tells where it may be asked, and brings the content before anybody writes: whatever times the file
+    was given, its content is that of its object. Raises OSError.
+    """
+    state, status = own_state(descriptor), os.fstat(descriptor)
+    if state is None or state.reference.etag != row.etag or status.st_size != row.size:
+        return False
+    if opened.is_guarded and os.geteuid() == 0:
+        return opened.released_names.is_released(descriptor)
+    return state.is_name_only and state.is_unchanged(status)
+
+
 def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.stat_result) -> None:
     """Write the file's own attribute, which Lustre's agents need; its ctime is a new one, and proves nothing.
 
@@ -283,9 +300,12 @@ def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.s
     """
     if row.link_of is not None or not is_same_moment(status, os.fstat(descriptor)):
         return
-    state = row.state(bucket_url)
+    own, state = own_state(descriptor), row.state(bucket_url)
+    if own is not None and state.is_name_only:
+        # Released here, unless it is a name that was imported: its layout is its own.
+        state = replace(state, had_content=own.had_content or not own.is_name_only)
     # Who loads the file may write it just now, and only he.
-    if own_state(descriptor) != state:
+    if own != state:
         with suppress(OSError):
             write_state(descriptor, state)
             row.ctime_ns = UNKNOWN

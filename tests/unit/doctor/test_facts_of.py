@@ -107,6 +107,20 @@ def test_a_target_that_a_server_mounts_is_no_disk_of_the_node() -> None:
     assert (found.mount_point, found.local) == ("/srv/ost1", False)
 
 
+def test_each_mount_of_a_lustre_that_has_its_own_options_is_judged() -> None:
+    """All of one node's have one number; those of a container are the same file system once more."""
+    line = "70 29 0:52 {root} {point} rw,{more} - lustre mgs@tcp:/testfs rw,{lock},lazystatfs"
+    found = mounted.data_mounts(
+        [
+            line.format(root="/", point="/mnt/one", more="noatime", lock="flock"),
+            line.format(root="/", point="/mnt/two", more="noatime", lock="localflock"),
+            line.format(root="/", point="/mnt/three", more="noatime", lock="flock"),
+            line.format(root="/home", point="/srv/container/home", more="nosuid", lock="flock"),
+        ]
+    )
+    assert [each.mount_point for each in found] == ["/mnt/one", "/mnt/two"]
+
+
 @given(st.lists(st.text(max_size=80), max_size=8))
 def test_no_line_of_a_mount_table_breaks_the_look(lines: list[str]) -> None:
     mounted.data_mounts(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from gridwright.commands import _DEATH_S, CommandOutput, CommandSilent
 from gridwright.doctor.facts.health import HEALTH_S
 from gridwright.doctor.facts.health import health as client_health
-from gridwright.errors import GridwrightError
+from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import LATE_S, Condition, Health, RunWithin, TimeUp
 from gridwright.filesystems.lustre.model import LustreFileSystem
@@ -21,6 +22,8 @@ from gridwright.filesystems.lustre_client import space as target_space
 from gridwright.filesystems.lustre_client.connections import (
     LOOKS_S,
     SETTLE_S,
+    Connected,
+    LustreConnection,
     parameter_names,
     parse_connections,
     with_stalled,
@@ -29,8 +32,8 @@ from gridwright.filesystems.lustre_client.coordinators import coordinator_findin
 from gridwright.filesystems.lustre_client.coordinators import (
     parameter_names as parameter_names_of_coordinator,
 )
-from gridwright.filesystems.lustre_client.findings import served_findings
-from gridwright.filesystems.lustre_client.health import copytool_findings, health
+from gridwright.filesystems.lustre_client.findings import connection_findings, served_findings
+from gridwright.filesystems.lustre_client.health import copytool_findings, health, once
 from gridwright.filesystems.lustre_client.layout import parse_layout
 from gridwright.filesystems.lustre_client.parameters import parse_parameters, read_parameters
 from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, parse_served
@@ -133,6 +136,32 @@ def test_a_target_that_is_switched_off_is_found_though_lfs_df_does_not_name_it()
     assert names(asked(LustreNode(only_listed))) == ["target-inactive"]
     (finding,) = [each for each in found.findings if each.name == "target-inactive"]
     assert "lctl set_param osc.<target>-osc-ffff*.active=1, then" in finding.remedy
+
+
+def _connected(*connections: LustreConnection) -> Connected:
+    return Connected(name="scratch", connections=connections, client_version=None, management=())
+
+
+def test_what_the_client_alone_sees_is_told_beside_what_a_server_on_the_node_tells() -> None:
+    told = [
+        Finding("warning", "target-recovering", f"recovering: scratch-OST000{each}", "") for each in "012"
+    ]
+    both = Finding("warning", "target-recovering", "recovering: scratch-OST0000 and scratch-OST0001", "")
+    assert once([both, *told]) == [both, told[2]]
+    assert once([told[0], both]) == [told[0], both]
+    assert once([told[0], Finding("warning", "target-full", "scratch-OST0000", "")])[1].name == "target-full"
+
+
+def test_a_target_that_one_of_two_mounts_has_switched_off_is_told_as_that_mounts() -> None:
+    off = LustreConnection(
+        device="scratch-OST0001-osc-ffff1", target="scratch-OST0001", kind="OST", state="FULL", server="",
+        version=None, active=False,
+    )  # fmt: skip
+    on = replace(off, device="scratch-OST0001-osc-ffff2", active=True)
+    (finding,) = connection_findings(_connected(off, on), 0.0)
+    assert "scratch-OST0001 (for one of 2 mounts on this node, scratch-OST0001-osc-ffff1)" in finding.text
+    (finding,) = connection_findings(_connected(off), 0.0)
+    assert "mounts on this node" not in finding.text
 
 
 def test_the_remedy_of_an_mdt_that_is_switched_off_sets_its_own_device() -> None:

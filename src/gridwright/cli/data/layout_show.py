@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.cli.data.desired_layouts import layout_wishes
 from gridwright.cli.data.libraries import opened
 from gridwright.cli.output import LazyResult, Output
-from gridwright.errors import input_error
+from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
 
 if TYPE_CHECKING:
     from gridwright.doctor.mounting_nodes import RunOn
@@ -23,12 +23,25 @@ _MOST_ROWS = 30
 
 
 def show(file: Path | None, paths: Sequence[Path], *, json: bool) -> None:
-    """Print them. Raises GridwrightError."""
+    """Print them; of paths each that has one, whatever the others are. Raises GridwrightError."""
     spec, run_on = opened(file)
     output = Output("layout show", json=json)
     if paths:
-        layouts = {str(path): _layout_of(spec, run_on, path) for path in paths}
-        output.show(LazyResult(document=lambda: _paths_document(layouts), text=lambda: _paths_text(layouts)))
+        layouts: dict[str, FileLayout] = {}
+        problems: list[Problem] = []
+        status = ExitStatus.DONE
+        for path in paths:
+            try:
+                layouts[str(path)] = _layout_of(spec, run_on, path)
+            except GridwrightError as error:
+                problems += error.problems
+                status = max(status, error.status)
+        if layouts:
+            output.show(
+                LazyResult(document=lambda: _paths_document(layouts), text=lambda: _paths_text(layouts))
+            )
+        if problems:
+            raise GridwrightError(*problems, status=status)
         return
     shown = _libraries(spec, run_on)
     output.show(LazyResult(document=lambda: _libraries_document(shown), text=lambda: _libraries_text(shown)))

@@ -26,8 +26,13 @@ def mounted() -> list[MountFacts]:
 
 
 def data_mounts(lines: Iterable[str]) -> list[MountFacts]:
-    """Out of lines of /proc/self/mountinfo (proc(5)): the first mount of each device, in order."""
-    facts: dict[str, MountFacts] = {}
+    """Out of lines of /proc/self/mountinfo (proc(5)): the first mount of each device, in order.
+
+    Mounts of one Lustre have one number (client_common_fill_super of lustre/llite/llite_lib.c), and each its
+    own options: of what servers serve the first one with the same options counts.
+    """
+    facts: dict[tuple[str, str], MountFacts] = {}
+    devices = set()
     for line in lines:
         words = line.split()
         if "-" not in words[6:]:
@@ -37,8 +42,11 @@ def data_mounts(lines: Iterable[str]) -> list[MountFacts]:
         if not _holds_data(kind, source) or (kind == "tmpfs" and point.startswith(_KERNELS_OWN)):
             continue
         shown = ",".join(sorted({*words[5].split(","), *options.split(",")} - {""}))
+        if words[2] in devices and not (is_served(kind) and words[3] == "/"):
+            continue
+        devices.add(words[2])
         facts.setdefault(
-            words[2],
+            (words[2], shown),
             MountFacts(
                 point, unescaped(source), kind, shown, local=not is_served(kind) and kind not in TARGETS
             ),

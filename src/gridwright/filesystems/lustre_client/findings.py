@@ -33,7 +33,7 @@ _WAITS = "What is asked of it waits until all clients are back"
 
 def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]:
     """Targets that are switched off or not reached, and evictions of this client."""
-    if off := sorted({each.target for each in connected.connections if not each.active}):
+    if off := sorted({_switched_off(each, connected) for each in connected.connections if not each.active}):
         # An MDS has devices of the same targets for itself, which stay as they are.
         devices = [
             f"{kind}.<target>-{kind}-ffff*.active=1"
@@ -67,6 +67,14 @@ def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]
             "See whether its server is up, has it mounted, and can be reached (lctl ping NID)",
         )
     yield from _evictions(connected.connections, now_s)
+
+
+def _switched_off(connection: LustreConnection, connected: Connected) -> str:
+    """A target by its name; with its device where another mount of this node goes on."""
+    mounts = [each for each in connected.connections if each.target == connection.target]
+    if not any(each.active for each in mounts):
+        return connection.target
+    return f"{connection.target} (for one of {len(mounts)} mounts on this node, {connection.device})"
 
 
 def recent(connections: Sequence[LustreConnection], state: str, now_s: float) -> dict[str, list[int]]:

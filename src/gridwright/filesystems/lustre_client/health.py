@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ from gridwright.filesystems.lustre_client.space import Spaces, read_space
 from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
 
 _ORDER = ("error", "warning", "info")
+_TARGET = re.compile(r"[\w-]+-(?:OST|MDT)[0-9a-f]{4}")
+"""Name of a target, such as `scratch-OST0000`: the file system and the index in hexadecimal digits."""
 
 
 def health(
@@ -95,7 +98,7 @@ def health(
     osts = [spaces.of[each.name] for each in targets if each.name in spaces.of and "-OST" in each.name]
     return Health(
         condition=_condition(found) if reached else Condition.SILENT,
-        findings=_sorted(_once(found)),
+        findings=_sorted(once(found)),
         servers=_servers(connected, spaces),
         targets=targets,
         capacity_bytes=sum(each.total_bytes for each in osts) if osts else None,
@@ -243,9 +246,20 @@ def _sorted(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda each: _ORDER.index(each.level))
 
 
-def _once(findings: Sequence[Finding]) -> list[Finding]:
-    """Of a fault that server and client both tell, the server's words, which come first."""
-    return list({each.name: each for each in reversed(findings)}.values())[::-1]
+def once(findings: Sequence[Finding]) -> list[Finding]:
+    """Of a fault that server and client both tell, the server's words, which come first.
+
+    A server knows its own targets alone: what the client tells of others stays.
+    """
+    told: dict[str, set[str]] = {}
+    found = []
+    for each in findings:
+        targets = set(_TARGET.findall(each.text))
+        if each.name in told and targets <= told[each.name]:
+            continue
+        told.setdefault(each.name, set()).update(targets)
+        found.append(each)
+    return found
 
 
 def _not_mounted(mount_point: str, mounts: Sequence[Mount]) -> Finding:

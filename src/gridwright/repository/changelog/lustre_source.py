@@ -19,6 +19,7 @@ from pathlib import Path
 from gridwright.repository.changelog.background import answer
 from gridwright.repository.changelog.records import HEAD_BYTES, ChangeRecord, parse_record, size_of
 from gridwright.repository.copytool.action_list import Fid
+from gridwright.repository.copytool.liblustreapi import NO_MESSAGES
 
 _NAME = "liblustreapi.so.1"
 _WITH_JOB, _WITH_EXTRA = 0x04, 0x08
@@ -55,6 +56,7 @@ class LustreSource:
             }.items():
                 call = getattr(calls, name)
                 call.argtypes, call.restype = arguments, c_int
+            calls.llapi_msg_set_level(NO_MESSAGES)
         except AttributeError as error:
             raise OSError(errno.ENOSYS, f"{_NAME} has not all that is asked for: {error}") from error
         self._calls = calls

@@ -32,6 +32,8 @@ from pathlib import Path
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.repository.copytool.action_list import Fid, HsmAction, HsmVerb, parse_action_list
 
+NO_MESSAGES = 0
+"""LLAPI_MSG_OFF: each call says by its errno what went wrong, and the library prints nothing beside it."""
 _NAME = "liblustreapi.so.1"
 _COMPLETED, RETRY = 1, 2
 """HP_FLAG_COMPLETED, and HP_FLAG_RETRY of lustre_user.h: the coordinator may hand the action out again, where
@@ -197,6 +199,7 @@ class LustreLibrary:
         }.items():  # fmt: skip
             call = getattr(self.calls, name)
             call.argtypes, call.restype = arguments, c_int
+        self.calls.llapi_msg_set_level(NO_MESSAGES)
 
     def import_released(self, path: bytes, archive_id: int, file: ReleasedFile) -> Fid:
         """Make a file that is released: reading it waits for a copytool of that archive. Raises OSError.
