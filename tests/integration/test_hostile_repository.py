@@ -18,7 +18,7 @@ import pytest
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import write_manifest
+from gridwright.repository.publishing import write_manifest
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.command import Command, Ended
 from tests.support.object_store import BUCKET, StoreServer, prefix_of

@@ -15,11 +15,11 @@ import pytest
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.making import note_here
-from gridwright.repository.placeholders import FACT, remove_placeholders
 from gridwright.repository.references import write_state
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
+from gridwright.repository.unfinished import FACT, remove_placeholders
 from gridwright.repository.verify import verify
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.file_trees import look_at

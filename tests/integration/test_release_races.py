@@ -20,12 +20,11 @@ from typing import Any
 import pyarrow.parquet  # noqa: F401 - before the forks, whose steps are counted
 import pytest
 
-from gridwright.repository.aside import put_back_left
 from gridwright.repository.below import ASIDE, c_library
 from gridwright.repository.content import crc64_of
 from gridwright.repository.file_locks import is_open_elsewhere
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.release import ReleaseOptions, _LocalRelease, release
+from gridwright.repository.release import ReleaseOptions, _LocalRelease, put_back_left, release
 from gridwright.repository.settings import OpenRepository, RepositorySettings
 from gridwright.repository.store import StoreError, StoreFault, WrittenObject
 from tests.support.as_user import open_to_all
@@ -436,7 +435,7 @@ def test_who_exchanges_the_directory_aside_hides_nothing(
             if way == "changes the file":
                 next(library.glob("x/*/file")).chmod(0o600)
             elif way == "keeps the file":
-                monkeypatch.setattr("gridwright.repository.aside.AsideDirectory.free", keeps)
+                monkeypatch.setattr("gridwright.repository.release.AsideDirectory.free", keeps)
         finish(self)
 
     def keeps(*_: object, **__: object) -> None:

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.repository.changelog.changes import RepositoryChanges
+from gridwright.repository.changelog.changes import RepositoryChanges, standing_of
 from gridwright.repository.changelog.records import ChangeType
-from gridwright.repository.changelog.standing import standing_of
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings

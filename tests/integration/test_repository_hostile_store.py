@@ -19,12 +19,11 @@ import pytest
 
 from gridwright import _native
 from gridwright.repository.content import FileContent
-from gridwright.repository.crc64 import crc64
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3 import answer_limits, plain, s3_store
+from gridwright.repository.s3 import connection, plain, s3_store
 from gridwright.repository.s3.connection import connect
 from gridwright.repository.s3.s3_store import S3Store
-from gridwright.repository.store import StoreError
+from gridwright.repository.store import StoreError, crc64
 from tests.support.command import Command
 
 ETAG = "0" * 32
@@ -69,9 +68,9 @@ def store_that(answers: Answers) -> Iterator[str]:
 def bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    for module in (answer_limits, plain):
+    for module in (connection, plain):
         monkeypatch.setattr(module, "LONGEST_BODY", 1 << 20)
-    monkeypatch.setattr(answer_limits, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.3)
     monkeypatch.setattr(s3_store, "_EMPTY_PAGES", 20)
 
 
@@ -310,7 +309,7 @@ def test_a_new_file_comes_without_a_name(tmp_path: Path) -> None:
 @BODIES
 def test_a_body_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     monkeypatch.setattr(plain, "READ_S", 1)
-    monkeypatch.setattr(answer_limits, "SLOWEST", 1 << 20)
+    monkeypatch.setattr(connection, "SLOWEST", 1 << 20)
 
     def dripping(_head: bytes) -> Iterator[bytes]:
         yield head(len(body)) + body[:5000]

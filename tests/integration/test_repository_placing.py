@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.repository import arriving, below, contents, file_locks, placing
+from gridwright.repository import below, contents, file_locks, placing
 from gridwright.repository.contents import ContentOptions, import_contents
 from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
@@ -263,7 +263,7 @@ def test_an_import_that_is_stopped_as_a_file_arrives_ends_and_leaves_nothing(
 
         def get(self, *_: object) -> object:
             found = super().get(timeout=60)
-            is_flushed = isinstance(found, arriving.Flushed)
+            is_flushed = isinstance(found, placing.Flushed)
             if is_flushed if moment == "flushed" else self.taken == moment:
                 raise KeyboardInterrupt
             self.taken += 1
@@ -297,7 +297,7 @@ def test_a_disk_that_is_full_as_files_get_their_names_is_told_as_full(
         if call == "link":
             patched.setattr(contents, "name_new", full)
         else:
-            patched.setattr(arriving, "sync_beside_others", full)
+            patched.setattr(placing, "sync_beside_others", full)
         with pytest.raises(GridwrightError, match="the disk is full"):
             run(other, server, all_contents, url)
     assert left_open(other) == []

@@ -17,7 +17,7 @@ from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import sent_stamp
-from gridwright.repository.manifest import Manifest
+from gridwright.repository.publishing import Manifest
 from gridwright.repository.release import ReleaseOptions, release
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import VARIABLE

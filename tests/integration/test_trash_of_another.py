@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gridwright.beneath import open_own
-from gridwright.repository.reserved import ReservedUnusable
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
 from gridwright.repository.trash import Trash, TrashReport, trashed, why_unseen
+from gridwright.repository.walking import ReservedUnusable
 from tests.integration.test_renamed_trash import Trashed
 from tests.integration.test_renamed_trash import trashed as library_with_trash
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, words_of

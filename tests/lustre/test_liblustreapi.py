@@ -174,7 +174,7 @@ print(os.write(made, b"x"))
 CHANGELOGS = f"""
 {TELL}
 from gridwright.repository.changelog import lustre_source
-from gridwright.repository.copytool.action_list import Fid
+from gridwright.repository.copytool.liblustreapi import Fid
 mount, mdt, user, fid = Path(sys.argv[1]), *sys.argv[2:]
 source, parse, raw = lustre_source.LustreSource(mount), lustre_source.parse_record, []
 lustre_source.parse_record = lambda data: (raw.append(data.hex()), parse(data))[1]

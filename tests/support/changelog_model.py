@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.repository.changelog.records import ChangeRecord, ChangeType
-from gridwright.repository.copytool.action_list import Fid
+from gridwright.repository.copytool.liblustreapi import Fid
 
 _TIMES = (ChangeType.MTIME, ChangeType.CTIME, ChangeType.ATIME)
 

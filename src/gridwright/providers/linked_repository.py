@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from gridwright.errors import Finding, GridwrightError, environment_error
-from gridwright.repository.ages import use_of_files
 from gridwright.repository.keys import Keys, prefix_of
 from gridwright.repository.settings import ReportedCount, RepositoryReport
 from gridwright.repository.status import RECOVERY_POINT_MISSED
 from gridwright.repository.store import ReadableStore
+from gridwright.repository.use_report import use_of_files
 from gridwright.units import format_bytes, format_duration
 
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})

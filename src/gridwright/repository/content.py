@@ -12,11 +12,10 @@ from collections.abc import Callable
 
 from gridwright.beneath import status_within
 from gridwright.repository.below import c_library
-from gridwright.repository.crc64 import crc64
 from gridwright.repository.file_clock import TICK_NS, UNKNOWN, FileClock
 from gridwright.repository.known_file import stamp_of
 from gridwright.repository.s3.parts import part_bytes
-from gridwright.repository.store import ObjectHead
+from gridwright.repository.store import ObjectHead, crc64
 
 CHUNK = 4 << 20
 _WRITTEN = 1 | 2 | 4

@@ -17,7 +17,6 @@ from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.refusals import reason_of
-from gridwright.repository.arriving import Arrived, Fetching, Flushed, HeldDirectory, dig_holes, flushing
 from gridwright.repository.below import part_name, same_times, sync_beside_others
 from gridwright.repository.comparing import FileSide, check_brought, file_side, is_name_only
 from gridwright.repository.content import crc64_of
@@ -26,7 +25,17 @@ from gridwright.repository.extended import NOT_NAMELESS
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import BOTH_CHANGED, FETCH, LINK
 from gridwright.repository.making import Maker, PlannedMaker, is_planned, note_here, open_new
-from gridwright.repository.placing import is_untouched, name_new, place_new
+from gridwright.repository.placing import (
+    Arrived,
+    Fetching,
+    Flushed,
+    HeldDirectory,
+    dig_holes,
+    flushing,
+    is_untouched,
+    name_new,
+    place_new,
+)
 from gridwright.repository.planned import PlannedStore
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.file_clock import is_stored_as
 from gridwright.repository.gone import (
     gone_names,
@@ -23,6 +22,7 @@ from gridwright.repository.keys import KeyRefusal, shown
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.listed import list_bucket
 from gridwright.repository.manifest_sync import learn
+from gridwright.repository.scan import name_unknown
 from gridwright.repository.settings import OpenRepository, RepositoryReport, is_chosen
 from gridwright.repository.store import ObjectEntry
 

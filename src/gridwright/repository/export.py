@@ -31,7 +31,6 @@ from gridwright.repository.comparing import (
     rights_to_give,
 )
 from gridwright.repository.content import Torn, crc64_of, is_same_content
-from gridwright.repository.counted_names import note_failed
 from gridwright.repository.deletions import ExportDeletions, ObjectDeletions
 from gridwright.repository.file_clock import is_stored_as
 from gridwright.repository.gone import (
@@ -63,6 +62,7 @@ from gridwright.repository.sending import (
     condition_of,
     first_name,
     flush_many,
+    has_content,
     is_released_as,
     open_for_sending,
     own_state,
@@ -70,17 +70,22 @@ from gridwright.repository.sending import (
     row_of,
     send,
 )
-from gridwright.repository.settings import OpenRepository, Prefer, ReportedCount, RepositoryReport
+from gridwright.repository.settings import (
+    OpenRepository,
+    Prefer,
+    ReportedCount,
+    RepositoryReport,
+    note_failed,
+)
+from gridwright.repository.state_directory import UploadJournal
 from gridwright.repository.store import (
     ObjectHead,
-    SmallContent,
     StoreError,
     StoreFault,
     WriteCondition,
     WrittenObject,
 )
 from gridwright.repository.unfinished import end_step, take_sent, was_sent
-from gridwright.repository.upload_journal import UploadJournal
 
 
 def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
@@ -107,14 +112,6 @@ def has_known_content(opened: OpenRepository, sending: Sending, row: KnownFile) 
     if row.key is None:
         return False
     return is_same_content(descriptor, opened.store.head(row.key).result()) is True
-
-
-def has_content(opened: OpenRepository, sending: Sending, head: ObjectHead) -> bool:
-    """Whether an object has what is to be sent. Raises OSError, StoreError."""
-    if sending.descriptor is not None:
-        return is_same_content(sending.descriptor, head) is True
-    data = sending.content.data if isinstance(sending.content, SmallContent) else b""
-    return head.entry.size == len(data) and (not data or opened.store.get(sending.key) == data)
 
 
 def former_row(opened: OpenRepository, sending: Sending) -> KnownFile | None:

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gridwright.repository.changelog.tables import GONE_BY_CHANGES
-from gridwright.repository.known import NO_DIRECTORY, Known
+from gridwright.repository.known import GONE_BY_CHANGES, NO_DIRECTORY, Known
 from gridwright.repository.known_file import KnownFile, row_stamp
 from gridwright.repository.listed import LISTED
 from gridwright.repository.publishing import NAMES, library_of

@@ -25,7 +25,6 @@ from gridwright.errors import environment_error
 from gridwright.refusals import reason_of
 from gridwright.repository.admission import Admission, row_of_head
 from gridwright.repository.below import sync_beside_others
-from gridwright.repository.chosen_paths import name_unknown
 from gridwright.repository.comparing import (
     OTHER_ATTRIBUTES,
     AttributesSide,
@@ -71,7 +70,7 @@ from gridwright.repository.making import Maker, as_here, note_here
 from gridwright.repository.manifest_sync import tell_manifest
 from gridwright.repository.object_format import PERMISSIONS, portable_mode
 from gridwright.repository.publishing import NAMES, library_of
-from gridwright.repository.scan import Action, action_for
+from gridwright.repository.scan import Action, action_for, name_unknown
 from gridwright.repository.sending import attributes_of_status
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport, is_chosen
 from gridwright.repository.store import StoreError, StoreFault

@@ -25,7 +25,6 @@ from typing import Any
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.own_directories import temporary_directory
 from gridwright.refusals import reason_of
-from gridwright.repository.changelog.tables import CHANGE_TABLES, GONE_BY_CHANGES
 from gridwright.repository.known_file import (
     COLUMNS,
     FileStamp,
@@ -36,10 +35,19 @@ from gridwright.repository.known_file import (
     why_malformed,
     why_unfit,
 )
-from gridwright.repository.looking import copy_of
-from gridwright.repository.state_directory import FILE, VARIABLE, identifier_of, open_state
+from gridwright.repository.state_directory import FILE, VARIABLE, copy_of, identifier_of, open_state
 from gridwright.repository.state_failures import REMEDY, damaged, state_failure
 from gridwright.trusted import open_file
+
+CHANGE_TABLES = (
+    "changelogs (mdt TEXT PRIMARY KEY, user TEXT, read_to INTEGER, taken_s REAL)",
+    "pending (path BLOB PRIMARY KEY, is_tree INTEGER)",
+    "gone (path BLOB PRIMARY KEY)",
+)
+"""How far each changelog was taken, paths to be looked at, and paths of rows whose files are gone."""
+GONE_BY_CHANGES = "path IN (SELECT path FROM gone) AND inode <> 0"
+"""Rows of files that were here and are gone, as changelogs tell it: found without a look at all rows."""
+
 
 FORMAT = 3
 """1 had no `stored_ns`, 2 no `libraries`."""

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from gridwright.beneath import change_owner, change_times, pinned
 from gridwright.refusals import reason_of
-from gridwright.repository.arriving import BeforeName, dig_holes
 from gridwright.repository.below import part_name, remove_part, same_times
 from gridwright.repository.comparing import FileSide, file_side, xattrs_of
 from gridwright.repository.content import crc64_of, is_same_moment, open_for_reading
@@ -29,10 +28,10 @@ from gridwright.repository.file_locks import give_lease_back, has_lease, take_le
 from gridwright.repository.known_file import KnownFile, signed_inode, stamp_of
 from gridwright.repository.made_directories import MadeDirectories, is_wider
 from gridwright.repository.object_format import portable_mode
-from gridwright.repository.placing import Placer, hold_writers, is_as, place_new
+from gridwright.repository.placing import BeforeName, Placer, dig_holes, hold_writers, is_as, place_new
 from gridwright.repository.references import write_state
-from gridwright.repository.reserved import open_reserved
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
+from gridwright.repository.walking import open_reserved
 from gridwright.trusted import user_name
 
 _OTHER_ATTRIBUTES = "its owner or permissions are others in the bucket"

@@ -15,9 +15,10 @@ from gridwright.repository.comparing import note_restored
 from gridwright.repository.gone import is_absent
 from gridwright.repository.keys import MANIFEST
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import Manifest, ManifestError
 from gridwright.repository.publishing import (
     RELEASES,
+    Manifest,
+    ManifestError,
     keep_dropped,
     learn_moments,
     library_of,

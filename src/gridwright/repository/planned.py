@@ -20,6 +20,7 @@ from gridwright.repository.probing import LIKELY, recall_store
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.s3.parts import MOST_TO_COPY, PART_BYTES, copied_part_count, part_count
 from gridwright.repository.settings import OpenRepository
+from gridwright.repository.state_directory import UploadJournal
 from gridwright.repository.store import (
     ANY,
     PAGE,
@@ -37,7 +38,6 @@ from gridwright.repository.store import (
     WriteCondition,
     WrittenObject,
 )
-from gridwright.repository.upload_journal import UploadJournal
 
 ETAG = "planned"
 """That of what would be sent."""

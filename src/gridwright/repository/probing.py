@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.repository.crc64 import crc64
 from gridwright.repository.keys import MANIFEST, Keys
 from gridwright.repository.references import ObjectReference
 from gridwright.repository.settings import OpenRepository, RepositoryReport
@@ -32,6 +31,7 @@ from gridwright.repository.store import (
     StoreFault,
     WriteCondition,
     WrittenObject,
+    crc64,
 )
 
 AGAIN_S = 7 * 86_400.0

@@ -11,7 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from gridwright.repository.below import at, sync_file_system
-from gridwright.repository.content import FileContent, etag_of, is_same_moment, open_for_reading
+from gridwright.repository.content import (
+    FileContent,
+    etag_of,
+    is_same_content,
+    is_same_moment,
+    open_for_reading,
+)
 from gridwright.repository.copytool.released import why_only_copy
 from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs, xattr_names
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns
@@ -30,6 +36,7 @@ from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, Prefer, RepositoryReport
 from gridwright.repository.store import (
     ANY,
+    ObjectHead,
     ObjectStore,
     SmallContent,
     StoreError,
@@ -291,6 +298,14 @@ def is_released_as(opened: OpenRepository, descriptor: int, row: KnownFile) -> b
     if opened.is_guarded and os.geteuid() == 0:
         return opened.released_names.is_released(descriptor)
     return state.is_name_only and state.is_unchanged(status)
+
+
+def has_content(opened: OpenRepository, sending: Sending, head: ObjectHead) -> bool:
+    """Whether an object has what is to be sent. Raises OSError, StoreError."""
+    if sending.descriptor is not None:
+        return is_same_content(sending.descriptor, head) is True
+    data = sending.content.data if isinstance(sending.content, SmallContent) else b""
+    return head.entry.size == len(data) and (not data or opened.store.get(sending.key) == data)
 
 
 def mark_exported(descriptor: int, row: KnownFile, bucket_url: str, status: os.stat_result) -> None:

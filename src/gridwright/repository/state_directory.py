@@ -12,6 +12,21 @@ another file system a directory with another one is refused: it may be the mount
 not mounted. On the same one it was made anew, and what is known is dropped. Nothing believes the attribute
 for more: whoever owns the directory may change it. Users and root see the same one, `user.…`; root takes one
 of his own, `trusted.…`, which earlier releases gave him, where the file system keeps no other.
+
+**A library that was set back to a snapshot** has an older serial than what is known of it.
+Each command that notes something of files gives the library's directory a higher serial, before its first
+row and after its last one, and notes it, too. A snapshot has that of its time. Of a library that was set back
+nothing that is known holds: what was made since would be taken for removed, and old content for an edit. So
+its directory gets another identifier, and is another library with the same bucket from then on: files and
+objects are compared anew, both sides stay, and where they differ they are named (`publishing.py`).
+
+The serial is an extended attribute of the directory, one for each state, so that machines that share a
+library have one each. It is on disk before what is known has it: after a kill the library's is the newer one.
+
+**Uploads in parts that have not ended** cost until they are aborted.
+There is a line for each that is begun, and one more when it has ended. The lines of a command that was killed
+say what to abort. Nothing else is aborted: a bucket has uploads of other programs, too. Where these lines are
+lost, a rule of the bucket (AbortIncompleteMultipartUpload) has to do.
 """
 
 from __future__ import annotations
@@ -23,19 +38,23 @@ import json
 import os
 import re
 import secrets
+import shutil
 import sqlite3
 import stat
+import threading
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from gridwright.atomic import naming
-from gridwright.beneath import DIRECTORY, descriptor_path, is_own
+from gridwright.beneath import DIRECTORY, change_xattr, descriptor_path, is_own
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.own_directories import state_home
+from gridwright.own_directories import state_home, temporary_directory
 from gridwright.refusals import reason_of
-from gridwright.repository.keys import MANIFEST, RESERVED, shown
+from gridwright.repository.keys import MANIFEST, RESERVED, bucket_of, prefix_of, shown
 from gridwright.repository.state_failures import FULL, state_failure
 from gridwright.trusted import (
     open_directory,
@@ -465,3 +484,231 @@ def _left(former: Path, reason: str) -> str:
 
 def _remedy(resolved: Path) -> str:
     return f"remove {shown(os.fsencode(resolved / RESERVED))}: manifest and files make it anew"
+
+
+def copy_of(state: StateDirectory, file: str) -> sqlite3.Connection:
+    """A copy of a data base of a state directory, for this process alone; empty where there is none.
+
+    It is a temporary file of SQLite's own. Raises GridwrightError, OSError and sqlite3.Error.
+    """
+    copy = sqlite3.connect("", isolation_level=None)
+    source = _source(state, file)
+    try:
+        if source is not None:
+            with closing(_readable(source)) as found:
+                found.backup(copy)
+    except sqlite3.OperationalError:
+        _copy_with_journal(source or state.path, copy)
+    return copy
+
+
+def facts_of(directory: Path, bucket_url: str) -> dict[str, str] | None:
+    """The facts of a directory and a bucket, as the last command has left them; None where none has.
+
+    Of buckets of one name and several stores it is the one that was worked on last. What cannot be read is
+    none, either: commands that work on it say why.
+    """
+    place = f"{bucket_of(bucket_url)}/{prefix_of(bucket_url).strip('/')}"
+    found: list[tuple[int, dict[str, str]]] = []
+    with suppress(GridwrightError, OSError, sqlite3.Error):
+        state = open_state(directory, looks=True)
+        try:
+            for name in sorted({FILE, *(each.name for each in state.path.glob(OF_BUCKETS))}):
+                if (source := _source(state, name)) is not None:
+                    with closing(_readable(source)) as database:
+                        rows = database.execute("SELECT name, value FROM facts").fetchall()
+                    facts = {str(name): str(value) for name, value in rows}
+                    if facts.get("bucket", f"/{place}").partition("/")[2] == place:
+                        found.append((source.stat().st_mtime_ns, facts))
+        finally:
+            state.close()
+    return max(found, key=itemgetter(0), default=(0, None))[1]
+
+
+def _source(state: StateDirectory, file: str) -> Path | None:
+    """Where a data base is read; None for none. Raises GridwrightError and OSError."""
+    if state.former is not None and state.former.name == file:
+        return state.former
+    if state.descriptor is None:
+        return None
+    try:
+        os.close(open_file(state.descriptor, file))
+    except FileNotFoundError:
+        return None
+    return state.path / file
+
+
+def _readable(source: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=_COPY_S)
+
+
+def _copy_with_journal(file: Path, copy: sqlite3.Connection) -> None:
+    """Copy a data base that a killed command has left: SQLite settles that only where it may write."""
+    place = temporary_directory("gridwright-look-")
+    parts = [place / file.name, place / f"{file.name}-journal"]
+    try:
+        for part in parts:
+            with suppress(FileNotFoundError):
+                shutil.copyfile(file.with_name(part.name), part)
+        with closing(sqlite3.connect(parts[0])) as found:
+            found.backup(copy)
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)
+        place.rmdir()
+
+
+_ID, _SERIAL = "serial of", "serial"
+_KINDS = ("trusted", "user")
+
+
+class SerialStore(Protocol):
+    """What is known of a library, in a data base of its state: of a repository, or of a migration."""
+
+    directory: Path
+    looks: bool
+    state: StateDirectory
+    database: sqlite3.Connection
+    set_back: str
+    """What follows for the user where the library was set back."""
+
+    def fact(self, name: str) -> str | None:
+        """A fact; None or nothing where there is none."""
+
+    def set_fact(self, name: str, value: str) -> None:
+        """Note a fact."""
+
+    def begin_anew(self, identity: str) -> None:
+        """Forget all, which was of another directory."""
+
+
+def check_serial(known: SerialStore, root: int) -> None:
+    """Forget all of a library that was set back, whose open directory is `root`, and say so.
+
+    Who only looks does so for itself alone.
+    """
+    noted = known.fact(_SERIAL)
+    if not noted or not identifier_of(known.state.identity):
+        return
+    here = _read_serial(root, known.fact(_ID) or "")
+    if here >= int(noted):
+        return
+    bucket = known.fact("bucket")
+    known.state.identity = (
+        made_identity(root) if known.looks else renew_identity(known.directory, known.state)
+    )
+    known.state.library, known.state.others = identifier_of(known.state.identity), ()
+    known.begin_anew(known.state.identity)
+    if bucket:
+        known.set_fact("bucket", bucket)
+    known.state.note = (
+        f"{known.directory} was set back to an earlier state (serial {here}, where {noted} is known): all "
+        f"is compared anew, as of another library; {known.set_back}"
+    )
+
+
+def advance(known: SerialStore, root: int) -> None:
+    """Give the library a higher serial, and note it. Where it takes none, nothing is noted."""
+    if known.looks or not identifier_of(known.state.identity):
+        return
+    name = known.fact(_ID)
+    if not name:
+        name = secrets.token_hex(8)
+        known.set_fact(_ID, name)
+    # No other command of this state comes in between: the library would have an older one than is known.
+    known.database.execute("BEGIN IMMEDIATE")
+    try:
+        serial = max(int(known.fact(_SERIAL) or 0), _read_serial(root, name)) + 1
+        if _write(root, name, serial):
+            statement = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
+            known.database.execute(statement, (_SERIAL, str(serial)))
+    except BaseException:
+        if known.database.in_transaction:
+            known.database.execute("ROLLBACK")
+        raise
+    known.database.execute("COMMIT")
+
+
+def _read_serial(root: int, name: str) -> int:
+    """The highest serial that the library has for a state; 0 for none."""
+    found = [0]
+    for kind in _KINDS:
+        with suppress(OSError, ValueError):
+            found.append(int(os.getxattr(root, _serial_attribute(kind, name))))
+    return max(found)
+
+
+def _write(root: int, name: str, serial: int) -> bool:
+    """Write it, and wait until it is on disk; whether the library takes it."""
+    for kind in _KINDS:
+        with suppress(OSError):
+            change_xattr(root, _serial_attribute(kind, name), str(serial).encode())
+            os.fsync(root)
+            return True
+    return False
+
+
+def _serial_attribute(kind: str, name: str) -> str:
+    return f"{kind}.gridwright.serial.{name}"
+
+
+_MOST = 64 << 20
+"""Bytes of the file that are read: about 300,000 uploads."""
+
+
+class UploadJournal:
+    """The lines of one repository, in an open state directory. Any thread may write."""
+
+    def __init__(self, directory: int) -> None:
+        """Open it. Raises GridwrightError, OSError."""
+        self._file: int | None = open_file(directory, UPLOADS, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self._lock = threading.Lock()
+
+    def begin(self, place: str, key: str, upload_id: str) -> None:
+        """Note one that was begun, in a bucket of a store (`place`). Raises OSError."""
+        self._write([place, key, upload_id])
+
+    def end(self, upload_id: str) -> None:
+        """Note that the store has nothing of it any more. Raises OSError."""
+        self._write([upload_id])
+
+    def _write(self, line: list[str]) -> None:
+        # A kill loses nothing that the kernel has. A thread may be late, and nobody waits for it.
+        with self._lock:
+            if self._file is not None:
+                os.write(self._file, json.dumps(line).encode() + b"\n")
+
+    def left(self, place: str) -> list[tuple[str, str]]:
+        """Keys and identifiers of uploads to a bucket of a store that did not end. Raises OSError.
+
+        Another store may have a bucket of that name, and says of these that they are not there.
+        """
+        return [(key, upload_id) for where, key, upload_id in self._left() if where == place]
+
+    def _left(self) -> list[tuple[str, str, str]]:
+        found: dict[str, tuple[str, str, str]] = {}
+        for line in os.pread(self._opened, _MOST, 0).splitlines():
+            # Of a full disk's last line there may be a part alone.
+            with suppress(ValueError, TypeError):
+                *where, upload_id = json.loads(line)
+                found.pop(upload_id, None)
+                if len(where) == 2:
+                    found[upload_id] = where[0], where[1], upload_id
+        return list(found.values())
+
+    def shorten(self) -> None:
+        """Begin anew where nothing is left of any bucket. Raises OSError."""
+        if not self._left():
+            os.ftruncate(self._opened, 0)
+
+    def close(self) -> None:
+        """Close it."""
+        with self._lock:
+            opened, self._file = self._opened, None
+        os.close(opened)
+
+    @property
+    def _opened(self) -> int:
+        if self._file is None:
+            raise ValueError("it is closed")
+        return self._file

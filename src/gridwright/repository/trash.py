@@ -20,14 +20,14 @@ from typing import Any
 from gridwright.beneath import DIRECTORY, Beneath, descriptor_path, make_private, open_own, remove_tree
 from gridwright.repository.below import is_there, same_times
 from gridwright.repository.keys import RESERVED, TRASH
-from gridwright.repository.reserved import (
+from gridwright.repository.walking import (
     IS_RENAMED,
     ReservedUnusable,
     open_reserved,
     open_usable,
     remove_reserved,
+    walk_below,
 )
-from gridwright.repository.walking import walk_below
 from gridwright.units import counted, format_bytes
 
 _TIME = "%Y%m%dT%H%M%SZ"

@@ -20,7 +20,7 @@ from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.making import Maker
-from gridwright.repository.manifest import ManifestError, read_manifest, write_manifest
+from gridwright.repository.publishing import ManifestError, read_manifest, write_manifest
 from gridwright.repository.settings import DEFAULT_IDS, RepositoryReport
 from gridwright.repository.verify import verify
 from gridwright.spec.account_fields import FIRST_ID, LAST_ID

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.catalog import load_catalog
-from gridwright.repository.ages import DAY_S, UseOfFiles, use_of_files
-from gridwright.repository.class_costs import CLASSES, STANDARD, class_costs
+from gridwright.repository.use_report import CLASSES, DAY_S, STANDARD, UseOfFiles, class_costs, use_of_files
 
 NOW = time.time()
 

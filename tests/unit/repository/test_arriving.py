@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.repository import arriving, below
-from gridwright.repository.arriving import ALONE_BYTES, Arrived, Fetching, Flushed, HeldDirectory, flushing
+from gridwright.repository import below, placing
+from gridwright.repository.placing import ALONE_BYTES, Arrived, Fetching, Flushed, HeldDirectory, flushing
 from tests.unit.repository.test_manifest_rows import ROW
 
 
@@ -48,7 +48,7 @@ def test_large_files_are_flushed_each_and_small_ones_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, are_alone: bool
 ) -> None:
     calls: list[tuple[str, int]] = []
-    for place, name in ((os, "fsync"), (arriving, "sync_beside_others")):
+    for place, name in ((os, "fsync"), (placing, "sync_beside_others")):
         kernel = getattr(place, name)
 
         def noted(descriptor: int, kernel: object = kernel, name: str = name) -> object:
@@ -106,7 +106,7 @@ def test_of_what_is_not_on_disk_the_file_alone_fails(
 
         library = Syncfs(failures)
         monkeypatch.setattr(below, "c_library", lambda: library)
-        monkeypatch.setattr(os if tells == "fsync" else arriving, tells, fails)
+        monkeypatch.setattr(os if tells == "fsync" else placing, tells, fails)
         done = flushed_of(directory, files)
         assert done.future.exception() is None
         assert [each.failure.errno if each.failure else 0 for each in done.files] == [0, errno.EIO, 0]

@@ -15,7 +15,7 @@ from gridwright.repository.changelog import changes
 from gridwright.repository.changelog.changes import RegisteredUsers
 from gridwright.repository.changelog.journal import ChangeJournal
 from gridwright.repository.changelog.records import ChangeRecord, ChangeType
-from gridwright.repository.walking import is_own
+from gridwright.repository.walking import is_own_path
 from tests.support.changelog_model import MdtLog, oserror
 from tests.unit.repository.changelog_site import ChangelogSite
 
@@ -273,9 +273,9 @@ def test_what_set_up_writes_is_read(tmp_path: Path) -> None:
 
 
 def test_files_of_gridwrights_own_are_left_out() -> None:
-    assert is_own(b".gridwright/known.sqlite")
-    assert is_own(b"year/.gridwright-part-0")
-    assert not is_own(b"year/.gridwright")
+    assert is_own_path(b".gridwright/known.sqlite")
+    assert is_own_path(b"year/.gridwright-part-0")
+    assert not is_own_path(b"year/.gridwright")
 
 
 def test_what_could_not_be_looked_at_waits(site: ChangelogSite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.repository.changelog.background import answer, answers
+from gridwright.repository.changelog.lustre_source import answer, answers
 
 
 @given(st.lists(st.integers(), max_size=60), st.integers(1, 4))

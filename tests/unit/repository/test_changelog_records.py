@@ -25,7 +25,7 @@ from gridwright.repository.changelog.records import (
     parse_record,
     size_of,
 )
-from gridwright.repository.copytool.action_list import Fid
+from gridwright.repository.copytool.liblustreapi import Fid
 from tests.fixtures.lustre_node import RECORDED
 from tests.support.changelog_double import build_library, write_log, write_names
 from tests.support.skips import needs
@@ -104,7 +104,7 @@ _PROGRAM = """
 import ctypes, json, os, sys
 from pathlib import Path
 from gridwright.repository.changelog.lustre_source import LustreSource
-from gridwright.repository.copytool.action_list import Fid
+from gridwright.repository.copytool.liblustreapi import Fid
 
 source = LustreSource(Path("/"))
 def tried(what):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.repository.copytool import service
-from gridwright.repository.copytool.action_list import ActionListError, HsmAction, HsmVerb, parse_action_list
+from gridwright.repository.copytool.liblustreapi import ActionListError, HsmAction, HsmVerb, parse_action_list
 from gridwright.repository.copytool.service import MOST_WAITING, ActionJournal, ActionWindow
 
 FIDS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))

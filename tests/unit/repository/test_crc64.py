@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gridwright.repository.crc64 import crc64, crc64_of_pieces
+from gridwright.repository.store import crc64, crc64_of_pieces
 
 _REFLECTED = 0x9A6C9329AC4BC9B5
 """The polynomial of NVM Express, from its lowest bit on."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gridwright.repository.s3.answers import head_of, written
 from gridwright.repository.s3.s3_store import page_query, read_page
+from gridwright.repository.s3.small_objects import head_of, written
 from gridwright.repository.store import UNREADABLE, ObjectEntry
 
 SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'

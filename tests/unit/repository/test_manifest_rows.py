@@ -20,7 +20,7 @@ from gridwright.repository.admission import Admission
 from gridwright.repository.extended import LONGEST_XATTRS, encode, of_users
 from gridwright.repository.keys import KeyRefusal
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import (
+from gridwright.repository.publishing import (
     Manifest,
     ManifestError,
     read_manifest,
@@ -148,7 +148,7 @@ def test_arrow_is_not_imported_and_no_process_is_begun(tmp_path: Path) -> None:
     """Arrow takes 40 MiB for as long as it is loaded, and a process of its own as long to start."""
     code = """
 import sys, pathlib, subprocess
-from gridwright.repository.manifest import Manifest, write_manifest
+from gridwright.repository.publishing import Manifest, write_manifest
 from tests.unit.repository.test_manifest_rows import ROW
 from dataclasses import replace
 subprocess.Popen = None

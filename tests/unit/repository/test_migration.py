@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.repository.content import Torn
 from gridwright.repository.migration import copying
+from gridwright.repository.migration.copying import Bandwidth
 from gridwright.repository.migration.journal import MigrationJournal
 from gridwright.repository.migration.migrate import MigrationOptions
 from gridwright.repository.migration.session import MigrationPlaces, migrate
-from gridwright.repository.migration.workers import Bandwidth
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.trash import TRASHES, Trash, moment_name
 from tests.support.trees import tree_of, untouched

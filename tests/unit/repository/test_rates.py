@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gridwright.repository.importing import REMOVED
-from gridwright.repository.rates import best_limits, estimate, note_rate
 from gridwright.repository.scan import Action
 from gridwright.repository.settings import OpenRepository, RepositoryReport
+from gridwright.repository.status import best_limits, estimate, note_rate
 from tests.support.repositories import opened_without_store
 
 SENT = Action.SEND.value

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from gridwright.repository.forecast import TransferLimit
-from gridwright.repository.service_verify_plan import plan_verify_linked
 from gridwright.repository.settings import RepositoryReport
 from gridwright.repository.store import ObjectEntry, ObjectStore
+from gridwright.repository.verify import plan_verify_linked
 
 READ = (TransferLimit("the file system", 1e6),)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gridwright.repository.changelog.standing import MOST_COUNTED, ChangelogStanding
+from gridwright.repository.changelog.changes import MOST_COUNTED, ChangelogStanding
 from gridwright.repository.status import RepositoryStatus
 
 

@@ -12,7 +12,7 @@ import pytest
 from gridwright.repository.admission import Admission
 from gridwright.repository.known import Known
 from gridwright.repository.known_file import KnownFile
-from gridwright.repository.manifest import Manifest, read_manifest, write_manifest
+from gridwright.repository.publishing import Manifest, read_manifest, write_manifest
 from gridwright.repository.settings import RepositoryReport
 from tests.support.repositories import opened_without_store
 

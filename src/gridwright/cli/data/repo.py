@@ -107,7 +107,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
 
 def _timed(opened: OpenRepository, report: RepositoryReport) -> None:
     """Keep how fast a command was; in a dry run, say how long it would take at least."""
-    from gridwright.repository.rates import estimate, note_rate
+    from gridwright.repository.status import estimate, note_rate
 
     (estimate if report.is_dry_run else note_rate)(opened, report)
 
@@ -125,8 +125,8 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
             linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
             json=flags.json,
         )
-    from gridwright.repository.chosen_paths import name_unknown
     from gridwright.repository.release import ReleaseOptions, release
+    from gridwright.repository.scan import name_unknown
 
     with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
         options = options_of(ReleaseOptions, _values(flags, opened))

@@ -27,7 +27,7 @@ def all_of_grid(spec: GridSpec, only: str | None = None) -> list[RepositorySetti
 def refused_deletions(spec: GridSpec) -> dict[str, list[tuple[str, str]]]:
     """Of each repository whose state this machine has: commands that refused a mass deletion, and why."""
     from gridwright.repository.deletions import refusals
-    from gridwright.repository.looking import facts_of
+    from gridwright.repository.state_directory import facts_of
 
     facts = {
         name: facts_of(spec.repository_directory(name), spec.repositories[name].bucket)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def opened_store(flags: RepositoryFlags, bucket_url: str, endpoint: str | None) -> S3Store:
     """The store of a bucket, as the flags have it reached. Raises GridwrightError."""
-    from gridwright.repository.pace import Pace
     from gridwright.repository.s3.connection import BucketLocation, connect
+    from gridwright.repository.s3.request_threads import Pace
     from gridwright.repository.s3.s3_store import S3Store
 
     rate = flags.requests_per_second
@@ -74,11 +74,11 @@ def open_repository(
 
 @contextlib.contextmanager
 def _opened(flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool) -> Iterator[OpenRepository]:
-    from gridwright.repository.aside import put_back_left
     from gridwright.repository.keys import shown
-    from gridwright.repository.placeholders import remove_placeholders
+    from gridwright.repository.release import put_back_left
     from gridwright.repository.settings import OpenRepository
     from gridwright.repository.state_failures import FULL, state_failure
+    from gridwright.repository.unfinished import remove_placeholders
 
     store = opened_store(flags, settings.bucket_url, settings.endpoint)
     # What was imported so far stays; looking through it again and again takes a fifth of the CPU.

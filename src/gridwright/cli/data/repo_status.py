@@ -155,9 +155,7 @@ def _back(spec: GridSpec | None, name: str) -> Sequence[TransferLimit]:
 def _use(name: str, directory: Path, spec: GridSpec | None) -> tuple[_Part, bool]:
     """How much of a repository's files is used, and whether all could be looked at."""
     from gridwright.catalog import load_catalog
-    from gridwright.repository.ages import use_of_files
-    from gridwright.repository.class_costs import class_costs
-    from gridwright.repository.use_report import UseReport
+    from gridwright.repository.use_report import UseReport, class_costs, use_of_files
 
     catalog = load_catalog(spec.file.parent if spec is not None and spec.file else None)
     region = (spec.region if spec is not None else None) or "us-east-1"

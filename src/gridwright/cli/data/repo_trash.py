@@ -38,8 +38,8 @@ def run_trash(flags: TrashFlags) -> ExitStatus:
     Example: gridwright repo trash archive --empty-older-than 30d
     """
     from gridwright.repository.keys import shown
-    from gridwright.repository.reserved import renamed_at_top
     from gridwright.repository.trash import TrashReport, empty_trash, trashed, why_unseen
+    from gridwright.repository.walking import renamed_at_top
 
     reader = Reader()
     older_than_s = reader.finish(read_flags(flags, reader))["older_than_s"]

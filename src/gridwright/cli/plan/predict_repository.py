@@ -67,7 +67,7 @@ class _ForecastRequest:
                 "what its throughput bounds",
             )
         from gridwright.model.service_alone import limits_of_service
-        from gridwright.repository.service_forecast import service_forecast
+        from gridwright.repository.forecast import service_forecast
 
         limits = limits_of_service(self.model, directory.filesystem)
         size, notes = _size_of_linked(self.model, directory)

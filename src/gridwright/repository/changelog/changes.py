@@ -36,16 +36,15 @@ from gridwright.beneath import Beneath
 from gridwright.handed_files import parsed_json, read_named
 from gridwright.refusals import reason_of
 from gridwright.repository.below import relative_directory
-from gridwright.repository.changelog.background import answers
-from gridwright.repository.changelog.journal import ChangeJournal, Position
-from gridwright.repository.changelog.lustre_source import LustreSource
+from gridwright.repository.changelog.journal import ChangeJournal, ChangelogUser, ChangeSource, Position
+from gridwright.repository.changelog.lustre_source import LustreSource, answers
 from gridwright.repository.changelog.records import ChangeRecord, RecordError, inode_of
-from gridwright.repository.changelog.source import ChangelogUser, ChangeSource
-from gridwright.repository.changelog.tables import GONE_BY_CHANGES
-from gridwright.repository.copytool.action_list import Fid
+from gridwright.repository.copytool.liblustreapi import Fid
+from gridwright.repository.known import GONE_BY_CHANGES
 from gridwright.repository.scan import find_gone, keep_changed, look_at_root, note_troubles, scan
 from gridwright.repository.settings import OpenRepository, RepositoryReport
-from gridwright.repository.walking import UnreadDirectory, is_own
+from gridwright.repository.walking import UnreadDirectory, is_own_path
+from gridwright.units import counted
 
 if TYPE_CHECKING:
     from gridwright.repository.walking import FileStatus
@@ -120,7 +119,7 @@ class PathFinder:
                 raise Unresolved(f"Lustre knows {len(paths)} of the {status.st_nlink} names of a file")
             inside = [path for each in paths if (path := self._below(each)) is not None]
         is_directory = status is not None and stat.S_ISDIR(status.st_mode)
-        return _Named(fid, [each for each in inside if not is_own(each)], is_directory, leads_here)
+        return _Named(fid, [each for each in inside if not is_own_path(each)], is_directory, leads_here)
 
     def _below(self, path: bytes) -> bytes | None:
         """A path relative to the repository; None for one elsewhere."""
@@ -519,3 +518,74 @@ class RepositoryChanges:
             what = "file or directory" if count == 1 else "files and directories"
             report.notes.append(f"changelogs named {count} {what}")
             find_reported_changes(self._opened, self._journal, report, deletions=deletions)
+
+
+MOST_COUNTED = 100_000
+"""Records that a look at the status reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogStanding:
+    """One MDT's changelog."""
+
+    mdt: str
+    user: str
+    index: int
+    """The last record that this user has taken."""
+    last: int
+    """The last record that was read; that index where there is none behind it."""
+    untaken: int
+    """Records that no export has taken yet, up to `MOST_COUNTED`."""
+    oldest_s: float | None
+    """The age of the oldest of them, in seconds; None where there is none."""
+    idle_s: float | None
+    """How long ago an export has taken any, in seconds: Lustre removes users that are idle for long. None
+    for never."""
+
+    def text(self) -> str:
+        """For people."""
+        more = "more than " if self.untaken >= MOST_COUNTED else ""
+        oldest = "" if self.oldest_s is None else f", the oldest {self.oldest_s:.0f} s old"
+        idle = "never taken" if self.idle_s is None else f"last taken {self.idle_s:.0f} s ago"
+        behind = f"{more}{counted(self.untaken, 'record')} behind (the last is {self.last}{oldest})"
+        where = behind if self.untaken else "with none behind it"
+        return f"{self.mdt}: user {self.user} is at record {self.index}, {where}; {idle}"
+
+
+def standing_of(
+    opened: OpenRepository, file: Path, source_of: SourceOf = LustreSource
+) -> tuple[list[ChangelogStanding], str]:
+    """How each MDT's changelog stands, and why some cannot be read. Nothing is taken or given up."""
+    try:
+        registered = RegisteredUsers.read(file)
+        source = source_of(registered.mount)
+    except (OSError, ValueError) as error:
+        return [], f"{file}: {reason_of(error)}"
+    journal, found, trouble = ChangeJournal(opened.known), [], ""
+    for user in registered.users:
+        try:
+            found.append(_standing(journal, source, user))
+        except (OSError, RecordError) as error:
+            trouble = f"{user.mdt}: {reason_of(error)}"
+    return found, trouble or journal.owed
+
+
+def _standing(journal: ChangeJournal, source: ChangeSource, user: ChangelogUser) -> ChangelogStanding:
+    position = journal.position(user.mdt)
+    index = position.read_to if position else user.index
+    untaken, last, oldest_ns, now = 0, index, None, time.time()
+    for record in source.records(user.mdt, index + 1):
+        last = max(last, record.index)
+        oldest_ns = record.time_ns if oldest_ns is None else oldest_ns
+        untaken += 1
+        if untaken >= MOST_COUNTED:
+            break
+    return ChangelogStanding(
+        user.mdt,
+        user.user,
+        index,
+        last,
+        untaken,
+        None if oldest_ns is None else max(0.0, now - oldest_ns / 1e9),
+        None if position is None else max(0.0, now - position.taken_s),
+    )

@@ -3,6 +3,9 @@
 Prototypes: lustre/include/lustre/lustreapi.h of Lustre 2.12 to 2.17; meaning:
 lustre/utils/liblustreapi_chlg.c and `lfs_fid2path` of lustre/utils/lfs.c. A changelog is read from the device
 `/dev/changelog-MDT`, which root alone may open.
+
+A client whose server is away asks for ever, and no thread can be taken out of that: questions are asked by
+threads that a command does not wait for when it ends.
 """
 
 from __future__ import annotations
@@ -10,16 +13,87 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Iterator
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_longlong, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
-from gridwright.repository.changelog.background import answer
 from gridwright.repository.changelog.records import HEAD_BYTES, ChangeRecord, parse_record, size_of
-from gridwright.repository.copytool.action_list import Fid
-from gridwright.repository.copytool.liblustreapi import NO_MESSAGES
+from gridwright.repository.copytool.liblustreapi import NO_MESSAGES, Fid
+
+T = TypeVar("T")
+R = TypeVar("R")
+THREADS = 8
+"""Each question goes to a server and back."""
+PATIENCE_S = 300.0
+"""A server that is started anew lets its clients wait for minutes."""
+_LOOK_S = 0.2
+"""How long a signal may wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: Exception
+
+
+def answers(
+    question: Callable[[T], R], items: Iterable[T], threads: int = THREADS, patience_s: float = PATIENCE_S
+) -> Iterator[R]:
+    """What a function gives for each item, in any order; items are taken in the caller's thread.
+
+    Raises what the function raises, and OSError (ETIMEDOUT) where nothing is answered for `patience_s`.
+    """
+    asked: queue.SimpleQueue[tuple[T, ...]] = queue.SimpleQueue()
+    answered: queue.SimpleQueue[R | _Failure] = queue.SimpleQueue()
+
+    def work() -> None:
+        while item := asked.get():
+            try:
+                answered.put(question(*item))
+            except Exception as error:  # It is raised where the answers are wanted.
+                answered.put(_Failure(error))
+
+    for _ in range(threads):
+        threading.Thread(target=work, daemon=True).start()
+    waiting, under_way = iter(items), 0
+    try:
+        while True:
+            for item in islice(waiting, 2 * threads - under_way):
+                asked.put((item,))
+                under_way += 1
+            if not under_way:
+                return
+            found = _next(answered, patience_s)
+            under_way -= 1
+            if isinstance(found, _Failure):
+                raise found.error
+            yield found
+    finally:
+        for _ in range(threads):
+            asked.put(())
+
+
+def answer(question: Callable[[], R], patience_s: float = PATIENCE_S) -> R:
+    """What a function gives, asked in the same way. Raises what it raises, and OSError (ETIMEDOUT)."""
+    (found,) = answers(lambda each: each(), [question], 1, patience_s)
+    return found
+
+
+def _next(answered: queue.SimpleQueue[T], patience_s: float) -> T:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return answered.get(timeout=_LOOK_S)
+        except queue.Empty:
+            if time.monotonic() > deadline:
+                raise OSError(errno.ETIMEDOUT, f"nothing was answered for {patience_s:g} s") from None
+
 
 _NAME = "liblustreapi.so.1"
 _WITH_JOB, _WITH_EXTRA = 0x04, 0x08

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gridwright.repository.copytool.action_list import Fid
+from gridwright.repository.copytool.liblustreapi import Fid
 
 _RECORD = struct.Struct("=HHIQQQ" + "QII" * 2)
 _RENAME = struct.Struct("=" + "QII" * 2)

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gridwright.repository.content import CHUNK, FileContent, Torn, crc64_of, is_same_content
-from gridwright.repository.copytool.action_list import Fid
-from gridwright.repository.copytool.liblustreapi import BegunAction, CopytoolHandle, copy_layout
-from gridwright.repository.crc64 import crc64
+from gridwright.repository.copytool.liblustreapi import BegunAction, CopytoolHandle, Fid, copy_layout
 from gridwright.repository.keys import KeyRefusal, Keys, bucket_of, prefix_of
 from gridwright.repository.object_format import metadata_of
 from gridwright.repository.references import (
@@ -31,7 +29,14 @@ from gridwright.repository.references import (
     write_state,
 )
 from gridwright.repository.sending import Sending, check_stored
-from gridwright.repository.store import ObjectStore, StoreError, StoreFault, WriteCondition, WrittenObject
+from gridwright.repository.store import (
+    ObjectStore,
+    StoreError,
+    StoreFault,
+    WriteCondition,
+    WrittenObject,
+    crc64,
+)
 
 BEAT_S = 10.0
 """How often the coordinator is told that an action goes on; it gives up after active_request_timeout."""

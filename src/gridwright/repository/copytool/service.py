@@ -46,9 +46,18 @@ from pathlib import Path
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.refusals import reason_of
 from gridwright.repository.below import relative_directory
-from gridwright.repository.copytool.action_list import ActionListError, Fid, HsmAction, HsmVerb, parse_action
 from gridwright.repository.copytool.carrying import ActionRefused, Carrier, Underway
-from gridwright.repository.copytool.liblustreapi import ARCHIVED, PING, CopytoolHandle, LustreLibrary
+from gridwright.repository.copytool.liblustreapi import (
+    ARCHIVED,
+    PING,
+    ActionListError,
+    CopytoolHandle,
+    Fid,
+    HsmAction,
+    HsmVerb,
+    LustreLibrary,
+    parse_action,
+)
 from gridwright.repository.copytool.serving_lock import ServingAgent, ServingLock, remove_left_behind
 from gridwright.repository.keys import Keys, bucket_of, prefix_of, shown
 from gridwright.repository.probing import probe, refusal

@@ -1,28 +1,132 @@
-"""Copies one name of the source: whole under a temporary name, as it was at one moment, and then named."""
+"""Copies one name of the source: whole under a temporary name, as it was at one moment, and then named.
+
+Several threads copy; another one notices that the source does not answer.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import queue
 import stat
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gridwright.beneath import PrivateDirectory, pinned
+from gridwright.beneath import PrivateDirectory, change_mode, change_owner, change_times, change_xattr, pinned
+from gridwright.errors import GridwrightError, environment_error
+from gridwright.refusals import reason_of
 from gridwright.repository.below import part_name
 from gridwright.repository.content import CHUNK, Torn, is_same_moment, open_for_reading, settled
-from gridwright.repository.extended import read_xattrs
-from gridwright.repository.migration.attributes import (
-    PRIVILEGES,
-    are_privileges_void,
-    can_be_dressed,
-    dress,
-    is_dressed,
-)
+from gridwright.repository.extended import decode, read_xattrs
 from gridwright.repository.placing import Placer, place_new
-from gridwright.repository.reserved import LibraryFiles
 from gridwright.repository.settings import RepositoryReport
+from gridwright.repository.trash import moment_name
+from gridwright.repository.walking import LibraryFiles, TreeWalk
+
+PRIVILEGES = stat.S_ISUID | stat.S_ISGID
+"""Who runs the file becomes its owner, or one of its group."""
+
+
+def are_privileges_void(descriptor: int, status: os.stat_result) -> bool:
+    """Whether an open or pinned file has privileges, or is a device, that its mount makes nothing of.
+
+    With `nosuid` and `nodev` its file system is not trusted with either: whoever serves it may make them up.
+    """
+    if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
+        return bool(os.fstatvfs(descriptor).f_flag & os.ST_NODEV)
+    if not stat.S_ISREG(status.st_mode) or not status.st_mode & PRIVILEGES:
+        return False
+    return bool(os.fstatvfs(descriptor).f_flag & os.ST_NOSUID)
+
+
+def dress(target: int, source: os.stat_result, xattrs: bytes | None, *, void: int = 0) -> bool:
+    """Dress an open or pinned file; whether owner and group could be given.
+
+    The set-user-ID bit stays where the owner does; bits of the mode that are `void` are not given. Raises
+    OSError: ESTALE where the types differ.
+    """
+    here = os.fstat(target)
+    if stat.S_IFMT(here.st_mode) != stat.S_IFMT(source.st_mode):
+        raise OSError(errno.ESTALE, "another file has come in its place")
+    if is_dressed(target, source, xattrs, void=void):
+        return True
+    is_owned = _give(target, here, source)
+    _write_xattrs(target, xattrs)
+    if not stat.S_ISLNK(source.st_mode):
+        # Of whoever makes the copy, a program of another user must not run as him.
+        is_privileged = is_owned or stat.S_ISDIR(source.st_mode)
+        left = void if is_privileged else PRIVILEGES
+        change_mode(target, stat.S_IMODE(source.st_mode) & ~left)
+    change_times(target, source.st_atime_ns, source.st_mtime_ns)
+    return is_owned
+
+
+def is_dressed(target: int, source: os.stat_result, xattrs: bytes | None, *, void: int = 0) -> bool:
+    """Whether an open or pinned file has these attributes, as far as they are given."""
+    here = os.fstat(target)
+    return not here.st_mode & void and _all(here) == _all(source) and read_xattrs(target) == xattrs
+
+
+def can_be_dressed(here: os.stat_result, source: os.stat_result) -> bool:
+    """Whether a file that is here may be dressed: its owner may still have it open, to write to it.
+
+    So no file gets another owner, or a set-user-ID bit, after it was made; it is made anew.
+    """
+    if stat.S_IFMT(here.st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+        return False
+    if os.geteuid() != 0 and source.st_uid != os.geteuid():
+        return here.st_uid == os.geteuid()
+    is_owner = (here.st_uid, here.st_gid) == (source.st_uid, source.st_gid)
+    return is_owner and not source.st_mode & ~here.st_mode & PRIVILEGES
+
+
+def _all(status: os.stat_result) -> tuple[int, ...]:
+    # Whoever lists a directory changes when it was last read.
+    accessed = 0 if stat.S_ISDIR(status.st_mode) else status.st_atime_ns
+    return (status.st_mode, status.st_uid, status.st_gid, accessed, status.st_mtime_ns)
+
+
+def _give(target: int, here: os.stat_result, source: os.stat_result) -> bool:
+    if (here.st_uid, here.st_gid) == (source.st_uid, source.st_gid):
+        return True
+    try:
+        change_owner(target, source.st_uid, source.st_gid)
+    except PermissionError:
+        if os.geteuid() == 0:
+            raise
+        return False
+    return True
+
+
+def _write_xattrs(target: int, wanted: bytes | None) -> None:
+    """Exactly these: what a directory's default ACL gave a new file goes."""
+    present = read_xattrs(target)
+    if present == wanted:
+        return
+    new, old = decode(wanted or b"{}"), decode(present or b"{}")
+    for name in old.keys() - new.keys():
+        with suppress(OSError):
+            change_xattr(target, name, None)
+    for name, value in new.items():
+        if old.get(name) != value:
+            change_xattr(target, name, value)
+
+
+def why_not(error: OSError) -> str:
+    """An error for people."""
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "a symbolic link or a file is where a directory should be"
+    if error.errno == errno.ESTALE:
+        return "somebody has put another file in its place meanwhile"
+    if error.errno == errno.ENOTSUP:
+        return "the library's file system keeps no such extended attributes or ACLs"
+    return reason_of(error)
+
 
 ATTEMPTS = 3
 """Tries to read a file that changes meanwhile."""
@@ -375,3 +479,173 @@ def _write(descriptor: int, data: memoryview, offset: int) -> None:
     while data:
         done = os.pwrite(descriptor, data, offset)
         data, offset = data[done:], offset + done
+
+
+THREADS = 8
+MOST_AT_ONCE = 64
+PATIENCE_S = 60.0
+"""A source that is silent for longer hangs: an NFS client waits for its server for ever."""
+_POLL_S = 0.2
+_ENDING_S = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTask:
+    """Something to do for a path."""
+
+    path: bytes
+    act: Callable[[Copier], Any]
+    done: Callable[[Any], None]
+    """Called by the thread that collects, with what `act` gave."""
+    failed: Callable[[Exception], None]
+    inodes: Sequence[int] = ()
+    """Directories of the source that the path lies in, as `Copier.expect` takes them."""
+
+
+class Bandwidth:
+    """Lets so many bytes a second pass, of all threads together."""
+
+    def __init__(self, bytes_per_s: float | None, stop: threading.Event) -> None:
+        self._rate = bytes_per_s
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._free = 0.0
+
+    def wait(self, size: int) -> None:
+        """Wait until so many bytes may pass. Raises MigrationStopped."""
+        if self._stop.is_set():
+            raise MigrationStopped
+        if not self._rate:
+            return
+        with self._lock:
+            now = time.monotonic()
+            begin = max(now, self._free)
+            self._free = begin + size / self._rate
+        if self._stop.wait(begin - now):
+            raise MigrationStopped
+
+
+class CopyWorkers:
+    """Copiers in threads of their own; one thread hands out and collects."""
+
+    def __init__(
+        self,
+        source: Path,
+        target: Path,
+        report: RepositoryReport,
+        *,
+        bytes_per_s: float | None = None,
+        progress: Callable[[int], None] = lambda _bytes: None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._places = source, target
+        self._report = report
+        self.moment = moment_name()
+        """Of the trash that all threads share."""
+        self._stop = threading.Event()
+        self._bandwidth = Bandwidth(bytes_per_s, self._stop)
+        self._progress = progress
+        self._patience_s = patience_s
+        self._tasks: queue.SimpleQueue[CopyTask | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[CopyTask, Any, Exception | None]] = queue.SimpleQueue()
+        self._asked: list[tuple[bytes, float] | None] = [None] * THREADS
+        self._under_way = 0
+        self._copiers: list[Copier] = []
+        self.placers: list[Placer] = []
+        """Those of the copiers, and of whoever hands out."""
+        self.left_owners = False
+        self.left_privileges = False
+        self._threads = [
+            threading.Thread(target=self._work, args=(place,), daemon=True) for place in range(THREADS)
+        ]
+        for each in self._threads:
+            each.start()
+
+    def do(self, task: CopyTask) -> None:
+        """Hand out a task; where many are under way, collect one before. Raises GridwrightError."""
+        self.wait(MOST_AT_ONCE - 1)
+        self._under_way += 1
+        self._tasks.put(task)
+
+    def wait(self, most: int = 0) -> None:
+        """Collect until at most so many are under way. Raises GridwrightError where the source hangs."""
+        while self._under_way > most:
+            try:
+                task, result, error = self._done.get(timeout=_POLL_S)
+            except queue.Empty:
+                self._look_for_hanging()
+                continue
+            self._under_way -= 1
+            if error is None:
+                task.done(result)
+            else:
+                task.failed(error)
+        if not self._under_way:
+            # No thread is at work: what is written next may be directories.
+            for copier in self._copiers:
+                copier.leave()
+            # All at once: one removes what is empty of the trash that they share.
+            for placer in self.placers:
+                placer.settle()
+
+    def watch(self, walk: TreeWalk) -> None:
+        """Raise GridwrightError where a walk of the source hangs."""
+        slowest = walk.slowest()
+        if slowest is not None and slowest[1] > self._patience_s:
+            raise self._silent(slowest[0])
+        self._look_for_hanging()
+
+    def _look_for_hanging(self) -> None:
+        now = time.monotonic()
+        for asked in self._asked:
+            if asked is not None and now - asked[1] > self._patience_s:
+                raise self._silent(asked[0])
+
+    def _silent(self, path: bytes) -> GridwrightError:
+        return silent_source(self._places[0], path, self._patience_s)
+
+    def stop(self) -> None:
+        """End all soon; a thread that hangs in the kernel is left behind."""
+        self._stop.set()
+        for _ in self._threads:
+            self._tasks.put(None)
+        until = time.monotonic() + _ENDING_S
+        for each in self._threads:
+            each.join(max(0.0, until - time.monotonic()))
+
+    def _work(self, place: int) -> None:
+        def ask(path: bytes) -> None:
+            self._asked[place] = (path, time.monotonic()) if path else None
+
+        def pass_by(size: int) -> None:
+            self._bandwidth.wait(size)
+            self._progress(size)
+
+        copier: Copier | None = None
+        while (task := self._tasks.get()) is not None and not self._stop.is_set():
+            result, failure = None, None
+            try:
+                if copier is None:
+                    copier = Copier(*self._places, pass_by, ask, self._report, self.moment)
+                    self._copiers.append(copier)
+                    self.placers.append(copier.placer)
+                copier.expect(task.inodes)
+                result = task.act(copier)
+                self.left_owners = self.left_owners or copier.left_owners
+                self.left_privileges = self.left_privileges or copier.left_privileges
+            except Exception as error:
+                failure = error
+            self._asked[place] = None
+            self._done.put((task, result, failure))
+        if copier is not None:
+            with suppress(OSError):
+                copier.close()
+
+
+def silent_source(source: Path, path: bytes, patience_s: float) -> GridwrightError:
+    """The error of a source that does not answer."""
+    return environment_error(
+        f"the source has not answered for {patience_s:.0f} s, at {os.fsdecode(path)!a}",
+        where=str(source),
+        remedy="see to its server and its mount, and run the command again: it goes on",
+    )

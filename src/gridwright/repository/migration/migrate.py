@@ -29,12 +29,24 @@ from gridwright.repository.below import is_part, kind_of, part_name
 from gridwright.repository.content import Torn
 from gridwright.repository.deletions import Deletions
 from gridwright.repository.keys import shown
-from gridwright.repository.migration.attributes import why_not
-from gridwright.repository.migration.copying import ATTEMPTS, Copier, MigrationStopped, SourceGone
+from gridwright.repository.migration.copying import (
+    ATTEMPTS,
+    Copier,
+    CopyTask,
+    CopyWorkers,
+    MigrationStopped,
+    SourceGone,
+    why_not,
+)
 from gridwright.repository.migration.journal import (
+    COPIED,
+    LINKED,
+    NO_DIRECTORY_HERE,
+    SAME,
     MigratedFile,
     MigrationDecision,
     MigrationJournal,
+    MigrationPlan,
     begun,
     decide,
     ended,
@@ -42,14 +54,6 @@ from gridwright.repository.migration.journal import (
     may_dress,
     rank_of,
 )
-from gridwright.repository.migration.plan import (
-    COPIED,
-    LINKED,
-    NO_DIRECTORY_HERE,
-    SAME,
-    MigrationPlan,
-)
-from gridwright.repository.migration.workers import CopyTask, CopyWorkers
 from gridwright.repository.placing import Placer, place_new
 from gridwright.repository.settings import RepositoryReport, is_chosen
 from gridwright.repository.walking import FileStatus, UnreadDirectory, walk_below

@@ -17,14 +17,12 @@ from gridwright.beneath import Beneath
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.refusals import reason_of
 from gridwright.repository.below import sync_file_system
-from gridwright.repository.migration.copying import Copier
-from gridwright.repository.migration.journal import MigrationJournal
+from gridwright.repository.migration.copying import PATIENCE_S, Copier, CopyTask, CopyWorkers, silent_source
+from gridwright.repository.migration.journal import COPIED, MigrationJournal
 from gridwright.repository.migration.migrate import Migration, MigrationOptions
-from gridwright.repository.migration.plan import COPIED
-from gridwright.repository.migration.workers import PATIENCE_S, CopyTask, CopyWorkers, silent_source
-from gridwright.repository.reserved import LibraryFiles
 from gridwright.repository.settings import ReportedCount, RepositoryReport, hold_directory
 from gridwright.repository.unfinished import sweep
+from gridwright.repository.walking import LibraryFiles
 from gridwright.units import counted, format_bytes
 
 _SAMPLE_BYTES = 8 << 20

@@ -12,20 +12,32 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from gridwright.repository.crc64 import crc64_of_pieces
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.answers import unquoted
-from gridwright.repository.s3.conditions import parameters_of
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults, missing
-from gridwright.repository.s3.moved import Moved
 from gridwright.repository.s3.plain import FileFault, PlainConnection, StoreRequest
 from gridwright.repository.s3.request_threads import RequestThreads
-from gridwright.repository.s3.small_objects import CRC64_SUMS, UploadBody, in_base64, send, sum_parameters
-from gridwright.repository.s3.tries import Tries
-from gridwright.repository.s3.under_way import given_up
-from gridwright.repository.store import Progress, SentSum, StoreError, StoreFault, Upload, WriteCondition
-from gridwright.repository.upload_journal import UploadJournal
+from gridwright.repository.s3.small_objects import (
+    CRC64_SUMS,
+    Moved,
+    UploadBody,
+    in_base64,
+    parameters_of,
+    send,
+    sum_parameters,
+    unquoted,
+)
+from gridwright.repository.s3.tries import Tries, given_up
+from gridwright.repository.state_directory import UploadJournal
+from gridwright.repository.store import (
+    Progress,
+    SentSum,
+    StoreError,
+    StoreFault,
+    Upload,
+    WriteCondition,
+    crc64_of_pieces,
+)
 from gridwright.units import format_bytes
 
 PART_BYTES = 8 << 20

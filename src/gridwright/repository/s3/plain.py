@@ -24,9 +24,16 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from gridwright import _native
-from gridwright.repository.s3 import answer_limits
-from gridwright.repository.s3.answer_limits import LONGEST_BODY, AnswerLimits, TooMuch
-from gridwright.repository.s3.connection import CONNECT_S, READ_S, BucketConnection, authority_file
+from gridwright.repository.s3 import connection
+from gridwright.repository.s3.connection import (
+    CONNECT_S,
+    LONGEST_BODY,
+    READ_S,
+    AnswerLimits,
+    BucketConnection,
+    TooMuch,
+    authority_file,
+)
 from gridwright.repository.s3.faults import refusal
 from gridwright.repository.s3.tries import MAY_PASS
 from gridwright.repository.store import StoreError, StoreFault
@@ -192,8 +199,8 @@ class PlainRequests:
         """What moves small objects without the interpreter; None where that cannot be: by TLS or a proxy."""
         if self._tls is not None or not self._is_direct:
             return None
-        patience_s = answer_limits.PATIENCE_S
-        limits = CONNECT_S, READ_S, patience_s, int(patience_s * answer_limits.SLOWEST)
+        patience_s = connection.PATIENCE_S
+        limits = CONNECT_S, READ_S, patience_s, int(patience_s * connection.SLOWEST)
         return _native.SmallExchanges(*self._address, limits, (fewest, most))
 
     def head(self, request: StoreRequest, length: int | None = None) -> bytes:

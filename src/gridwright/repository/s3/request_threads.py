@@ -28,9 +28,29 @@ from gridwright.repository.s3.plain import (
     Unusual,
     parsed_head,
 )
-from gridwright.repository.s3.tries import MAY_PASS, Tries
-from gridwright.repository.s3.under_way import UnderWay, given_up
+from gridwright.repository.s3.tries import MAY_PASS, Tries, UnderWay, given_up
 from gridwright.repository.store import StoreError, StoreFault
+
+
+class Pace:
+    """So many requests per second at most, or as many as there are (None)."""
+
+    def __init__(self, per_second: float | None) -> None:
+        self._gap_s = 1 / per_second if per_second else 0.0
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self, requests: int = 1) -> None:
+        """Wait for the turn of the next requests."""
+        if not self._gap_s:
+            return
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next)
+            self._next = turn + self._gap_s * requests
+        if turn > now:
+            time.sleep(turn - now)
+
 
 _SLOW_S = 0.02
 """Each request that takes longer lets one thread more begin: a store that is near keeps a few threads busy,

@@ -1,12 +1,8 @@
 """One bucket of S3, or of a store that speaks its protocol.
 
-Objects that were deleted where a bucket keeps versions, and are made anew.
-
-versitygw 1.8.0 takes a delete marker for the version before it, in both conditions of a request.
-
-Asks for pages of a listing and reads them: botocore takes four times as long to read one.
-
-Brings objects by ranges: each is one request, read into one small buffer and written from there.
+Pages of a listing are read here: botocore takes four times as long for one. Objects come by ranges, each one
+request that is read into a small buffer. versitygw 1.8.0 takes a delete marker for the version before it, in
+both conditions of a request: deleted objects are made anew with that in mind.
 """
 
 from __future__ import annotations
@@ -26,14 +22,9 @@ from typing import Any
 from urllib.parse import quote, unquote_plus
 from xml.etree import ElementTree
 
-from gridwright.repository.crc64 import crc64_of_pieces
-from gridwright.repository.pace import Pace
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.s3.answers import MOST_NS, head_of, unquoted, written
-from gridwright.repository.s3.conditions import headers_of, parameters_of
 from gridwright.repository.s3.connection import BucketConnection
 from gridwright.repository.s3.faults import botocore_faults, missing
-from gridwright.repository.s3.moved import Moved
 from gridwright.repository.s3.parts import (
     MOST_TO_COPY,
     PART_BYTES,
@@ -51,22 +42,30 @@ from gridwright.repository.s3.plain import (
 )
 from gridwright.repository.s3.request_threads import (
     FilePlace,
+    Pace,
     RequestThreads,
     SmallFiles,
     Work,
     own_descriptor,
 )
 from gridwright.repository.s3.small_objects import (
+    MOST_NS,
+    Moved,
     UploadBody,
     ask_headers,
     ask_whole,
     fetch,
     fetch_by_botocore,
+    head_of,
+    headers_of,
+    parameters_of,
     send,
     sum_parameters,
+    unquoted,
+    written,
 )
-from gridwright.repository.s3.tries import Tries
-from gridwright.repository.s3.under_way import ANSWER_S, answer_of, hand_on, then
+from gridwright.repository.s3.tries import ANSWER_S, Tries, answer_of, hand_on, then
+from gridwright.repository.state_directory import UploadJournal
 from gridwright.repository.store import (
     ANY,
     PAGE,
@@ -84,8 +83,8 @@ from gridwright.repository.store import (
     Upload,
     WriteCondition,
     WrittenObject,
+    crc64_of_pieces,
 )
-from gridwright.repository.upload_journal import UploadJournal
 
 RANGE_BYTES = 16 << 20
 """Bytes of one request: so many that asking costs nothing beside them."""

@@ -37,14 +37,12 @@ from gridwright.providers.linked_repository import (
     ordered,
 )
 from gridwright.providers.provider import Caller, FlagRefusal
-from gridwright.repository.forecast import TransferLimit
+from gridwright.repository.forecast import TransferLimit, service_restore
 from gridwright.repository.keys import shown
-from gridwright.repository.service_forecast import service_restore
-from gridwright.repository.service_verify import verify_linked
-from gridwright.repository.service_verify_plan import plan_verify_linked
 from gridwright.repository.settings import ReportedCount, RepositoryReport
 from gridwright.repository.status import foresee_restore, restore_text
 from gridwright.repository.store import ObjectStore, StoreError
+from gridwright.repository.verify import plan_verify_linked, verify_linked
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.model import GridSpec
 

@@ -33,7 +33,6 @@ from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.provider import Caller, FlagRefusal
 from gridwright.repository.forecast import TransferLimit
 from gridwright.repository.references import ObjectReference
-from gridwright.repository.service_verify import verify_linked
 from gridwright.repository.settings import ReportedCount, RepositoryReport
 from gridwright.repository.store import (
     PAGE,
@@ -45,6 +44,7 @@ from gridwright.repository.store import (
     StoreError,
     StoreFault,
 )
+from gridwright.repository.verify import verify_linked
 from gridwright.spec.linked import LinkedDirectory
 from gridwright.spec.model import GridSpec
 from gridwright.spec.repository import NamespacedPlace
