@@ -2,8 +2,8 @@
 
 Of a repository that a service carries (FSx for Lustre) less is known. AWS's pages do not say how fast its
 tasks work, nor into how many parts it cuts large objects. What is reckoned is what it cannot do without: a
-request that sends or gets each object, one that asks for the owner, mode and times of each (listings have none of
-these), and listings.
+request that sends or gets each object, one that asks for the owner, mode and times of each, which listings
+have not, and listings.
 """
 
 from __future__ import annotations
