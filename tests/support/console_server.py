@@ -16,9 +16,8 @@ from gridwright.monitor.console.bounded_protocol import BOUNDS
 from gridwright.monitor.console.server import ConsoleServer, console_application
 from gridwright.monitor.console.viewers import ViewerRule
 from gridwright.monitor.console.watching import Watching
-from gridwright.services.admission import Gate, PeerRate
 from gridwright.services.connections import Bounds, Listener
-from gridwright.services.listening import Listening, ListeningChoice, listening_of
+from gridwright.services.listening import Gate, Listening, ListeningChoice, PeerRate, listening_of
 
 ROOT_LOOKS = ViewerRule("root", started_by_root=True)
 

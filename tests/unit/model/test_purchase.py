@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.catalog.purchase import PURCHASE_OPTIONS, purchase_factors
+from gridwright.catalog.instances import PURCHASE_OPTIONS, purchase_factors
 from gridwright.cli.plan.predict import PredictFlags, run_predict, workload_matrix
 from gridwright.filesystems.resources import Cost
 from gridwright.model.core_prices import core_prices

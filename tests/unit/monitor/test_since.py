@@ -21,7 +21,7 @@ from gridwright.monitor.history.recorded import RecordedHistories
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
 from gridwright.monitor.recording import Recorder, Recording
-from gridwright.watch.change_log import LoggedChange, append
+from gridwright.watch.state import LoggedChange, append_changes
 
 MB = 1e6
 START, STEP = 1_000_000.0, 10
@@ -201,7 +201,7 @@ def test_what_a_watch_found_before_is_told_and_what_it_found_at_other_times_is_n
         LoggedChange(number, at_s, "opened", name, ["n1"], "", "error", at_s, f"what {name} is")
         for number, (name, at_s) in enumerate(sorted(at.items(), key=lambda each: each[1]), 1)
     ]
-    append(tmp_path, found)
+    append_changes(tmp_path, found)
     asked = SlowQuestion(None, None, None, story.now, 10.0, None, tmp_path / "runs", watch=tmp_path)
     told = explained_history(asked, RecordedHistories(recording), story.now, recording.libraries)
     assert [each.text for each in told.changes if each.sort == "finding"] == [

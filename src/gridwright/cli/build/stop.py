@@ -32,7 +32,7 @@ def stop(
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.cli.output import Output
     from gridwright.cli.spec_file import load_placed
-    from gridwright.grid.idle import refuse_busy
+    from gridwright.grid.grid import refuse_busy
     from gridwright.providers.provider import Caller, pausing_of
 
     spec = load_placed(file)

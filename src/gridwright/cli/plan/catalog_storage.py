@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from gridwright.catalog import Catalog
-from gridwright.catalog.prices import HOME
-from gridwright.catalog.storage_prices import StoragePrices
+from gridwright.catalog.prices import HOME, StoragePrices
 
 
 def storage_entries(

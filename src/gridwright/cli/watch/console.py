@@ -17,7 +17,7 @@ from gridwright.cli.flags import verb
 from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus
-from gridwright.services.console_address import PORT
+from gridwright.services.ports import CONSOLE_PORT
 
 if TYPE_CHECKING:
     import threading
@@ -35,7 +35,9 @@ class ConsoleFlags(ListeningFlags):
     """The flags, each with its help."""
 
     file: SpecFile = None
-    port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 for a free one.")] = PORT
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 for a free one.")] = (
+        CONSOLE_PORT
+    )
     live: Annotated[
         bool, typer.Option("--live", help="Sample nodes from here, whatever history they keep.")
     ] = False
@@ -132,7 +134,7 @@ def _serve(watching: Watching, listening: Listening, rule: ViewerRule, stop: thr
     from gridwright.monitor.console.answers import Answers
     from gridwright.monitor.console.bounded_protocol import BOUNDS
     from gridwright.monitor.console.server import ConsoleServer, console_application
-    from gridwright.services.admission import Gate
+    from gridwright.services.listening import Gate
 
     own = listening.token is None
     # Other users of this machine reach loopback as well.

@@ -37,7 +37,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
 
     run_marks = RunMarks(runs)
 
-    def marks(start_s: float, end_s: float) -> Sequence[TimeMark]:
+    def change_marks(start_s: float, end_s: float) -> Sequence[TimeMark]:
         found = [
             *run_marks.within(start_s, end_s),
             *_findings(None if grid is None else grid.spec, start_s, end_s),
@@ -53,7 +53,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             yield Watching(
                 name=socket.gethostname(),
                 histories=histories,
-                marks=marks,
+                change_marks=change_marks,
                 absences=absences,
                 findings=findings.get,
                 explain=explaining(histories, mounted_here(), runs),
@@ -69,7 +69,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             histories=histories,
             refresh_s=_REMOTE_S if isinstance(histories, GridHistories) else 2.0,
             libraries=libraries,
-            marks=marks,
+            change_marks=change_marks,
             absences=absences,
             findings=findings.get,
             explain=explaining(histories, libraries, runs, grid.spec),
@@ -117,11 +117,10 @@ def _jobs(grid: Grid) -> Sequence[JobFacts]:
 def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[TimeMark]:
     """What a watch of the grid found; nothing where none runs."""
     from gridwright.monitor.console.marks import TimeMark
-    from gridwright.watch.change_log import marks
-    from gridwright.watch.state import watch_directory
+    from gridwright.watch.state import change_marks, watch_directory
 
     states: dict[str, MarkState] = {"opened": "bad", "closed": "good", "flapping": "doubt"}
-    for mark in marks(watch_directory(spec), start_s, end_s):
+    for mark in change_marks(watch_directory(spec), start_s, end_s):
         yield TimeMark(
             kind="finding",
             name=mark.link,

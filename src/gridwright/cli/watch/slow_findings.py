@@ -17,9 +17,9 @@ def finding_marks(watch: Path, start_s: float, end_s: float) -> Iterator[MarkedE
     `watch` is the directory of a watch.
     """
     from gridwright.monitor.causes.changes import MarkedEvent
-    from gridwright.watch.change_log import marks
+    from gridwright.watch.state import change_marks
 
-    for mark in marks(watch, start_s, end_s):
+    for mark in change_marks(watch, start_s, end_s):
         where = f" ({mark.where})" if mark.where else ""
         yield MarkedEvent(
             at_s=mark.time, sort="finding", text=f"{mark.what}{where}", source="gridwright watch"

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gridwright.services.admission import Gate, NotAdmitted
+from gridwright.services.listening import Gate, NotAdmitted
 
 CONTENT_POLICY = "; ".join(
     (

@@ -29,9 +29,9 @@ from gridwright.monitor.console.bounded_protocol import BoundedProtocol
 from gridwright.monitor.console.queries import range_query, series_query, snapshot_query
 from gridwright.monitor.console.resampling import as_csv
 from gridwright.monitor.console.viewers import Viewer, ViewerRule
-from gridwright.services.admission import NotAdmitted
 from gridwright.services.connections import Listener
-from gridwright.services.console_address import HEALTH
+from gridwright.services.listening import NotAdmitted
+from gridwright.services.ports import CONSOLE_HEALTH
 
 _LOG = logging.getLogger("gridwright.monitor")
 MOST_BYTES = 8 << 20
@@ -198,7 +198,7 @@ class Guarded:
         request = Request(scope)
         client = scope.get("client") or ("127.0.0.1", 0)
         headers = {name.lower(): value for name, value in Headers(scope=scope).items()}
-        if scope["path"] == HEALTH:
+        if scope["path"] == CONSOLE_HEALTH:
             refusal = self._access.gate.without_token(client[0])
             return _SERVES if refusal is None else _refused(refusal)
         at_door = scope["path"] == "/"

@@ -21,9 +21,8 @@ from typing import Any
 from gridwright.errors import GridwrightError
 from gridwright.monitor.exporter.exposition import TextFormat
 from gridwright.monitor.exporter.pages import NoPage, Pages
-from gridwright.services.admission import Gate, PeerRate
 from gridwright.services.connections import AcceptedConnection, Bounds
-from gridwright.services.listening import Listening
+from gridwright.services.listening import Gate, Listening, PeerRate
 
 _MOST_PARTS = 64
 """Of one header that are looked at."""
