@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.cli.watch.console_grid import explaining
-from gridwright.monitor.console.marks import TimeMark
-from gridwright.monitor.console.viewers import JobFacts
-from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
+from gridwright.monitor.console.watching import (
+    HourlyCost,
+    JobFacts,
+    OpenFinding,
+    RepositoryFacts,
+    TimeMark,
+    Watching,
+)
 from tests.support.console_page import ConsolePage
 from tests.support.pretend_histories import END_S, LIBRARIES, TROUBLE_S, PretendHistories
 

@@ -1,11 +1,15 @@
-"""Connections to a service that listens: bounded in number, in all and of each address, and in time.
+"""Connections to a service that listens: bounded in number, in all and of each peer, and in time.
 
 A connection waits for its request, and is shut when that is not whole in time. Where there is no room for
-another one, one of the peer that has most makes room: a peer is a user of this machine, or an address. Of
-its connections it is that which has been silent longest: who is silent on purpose keeps nobody out, also
-where all come through one load balancer. Where none is silent it is the newest, for the others are read
-next. A connection whose request is whole stays until it is answered, for no longer than an answer may take.
-All bounds leave descriptors for files.
+another one, one of the peer that has most makes room: a peer is a user of this machine, or an address. Of its
+connections it is that which has been silent longest: who is silent on purpose keeps nobody out, also where
+all come through one load balancer. Where none is silent it is the newest, for the others are read next. A
+connection whose request is whole stays until it is answered, for no longer than an answer may take. All
+bounds leave descriptors for files.
+
+On one machine all users have the same addresses. So the kernel is asked whose socket is at the other end
+(sock_diag(7), inet_diag_req_v2 of linux/inet_diag.h: one exact look-up, which needs no privilege). A socket
+of another machine is not found there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a service is: a daemon or a mount that some nodes have, which their provider starts and watches.
+"""Services: daemons and mounts that some nodes have, which their provider starts and watches.
 
-Below it what all daemons do alike: they are started once, on many nodes at a time.
+What all daemons do alike is here, too: they are started once, on many nodes at a time.
 """
 
 from __future__ import annotations

@@ -11,13 +11,12 @@ import pytest
 
 from gridwright.cli.watch.slow_question import SlowQuestion, explained_history, explained_recording
 from gridwright.errors import GridwrightError
-from gridwright.monitor.causes.changes import MarkedEvent, changes_before
-from gridwright.monitor.causes.since import Beginning, since_when
-from gridwright.monitor.causes.use import StatedLimit
-from gridwright.monitor.causes.verdict import was_slow
+from gridwright.monitor.causes.changes import Beginning, MarkedEvent, changes_before, since_when
+from gridwright.monitor.causes.explaining import was_slow
+from gridwright.monitor.causes.measured import StatedLimit
 from gridwright.monitor.causes.words import explanation_text
+from gridwright.monitor.history.choosing import RecordedHistories
 from gridwright.monitor.history.questions import RangeQuestion
-from gridwright.monitor.history.recorded import RecordedHistories
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
 from gridwright.monitor.recording import Recorder, Recording

@@ -286,13 +286,13 @@ def _papers(flags: PredictFlags, output: Output) -> ExitStatus:
 
     check = check_papers(matrices={name: workload_matrix(name) for name in ("mixed-30", "mixed-20")})
     if flags.markdown:
-        from gridwright.report.papers.page import papers_page
+        from gridwright.report.papers import papers_page
 
         output.write(papers_page(check))
         return ExitStatus.DONE
 
     def text() -> str:
-        from gridwright.report.terminal.papers import papers_text
+        from gridwright.report.terminal.prediction import papers_text
 
         return papers_text(check)
 
@@ -328,14 +328,14 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
     prediction = simulate_workload(model, matrix, profiles, replay, where=where)
     cost = useful_cost(model, prediction)
     if flags.html is not None:
-        from gridwright.report.designs.workload_page import workload_prediction_page
+        from gridwright.report.designs.page import workload_prediction_page
 
         heading = model.spec.report.lines()
         page = workload_prediction_page(model.name, matrix.name, prediction, cost, heading)
         write_output(flags.html, page)
 
     def text() -> str:
-        from gridwright.report.terminal.workload_prediction import workload_prediction_text
+        from gridwright.report.terminal.prediction import workload_prediction_text
 
         return workload_prediction_text(model.name, matrix.name, prediction, cost)
 

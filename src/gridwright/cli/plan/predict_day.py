@@ -19,7 +19,7 @@ def predict_day(model: GridModel, curve: str, streams: int | None, output: Outpu
     found = walk_day(model, load_day(curve), streams)
 
     def text() -> str:
-        from gridwright.report.terminal.day import day_text
+        from gridwright.report.terminal.prediction import day_text
 
         return day_text(found)
 

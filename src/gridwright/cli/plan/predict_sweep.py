@@ -43,12 +43,12 @@ def predict_sweep(of: Simulated, output: Output, *, up_to: int | None, html: Pat
     sweep.findings, sweep.assumptions = steps.findings_of(sweep.record().carries)
     record = sweep.record()
     if html is not None:
-        from gridwright.report.stream_sweep.page import sweep_page
+        from gridwright.report.stream_sweep import sweep_page
 
         write_output(html, sweep_page(record))
 
     def text() -> str:
-        from gridwright.report.terminal.stream_sweep import sweep_text
+        from gridwright.report.terminal.run import sweep_text
 
         return sweep_text(record)
 

@@ -26,7 +26,7 @@ def predict_without(
     grids = single_failures(model, streams)
 
     def text() -> str:
-        from gridwright.report.terminal.what_if import without_text
+        from gridwright.report.terminal.prediction import without_text
 
         return without_text(model.name, left, grids)
 
@@ -46,7 +46,7 @@ def predict_sensitivity(model: GridModel, percent: float, streams: int | None, o
     found = sensitivity(model, percent / 100, streams)
 
     def text() -> str:
-        from gridwright.report.terminal.what_if import sensitivity_text
+        from gridwright.report.terminal.prediction import sensitivity_text
 
         return sensitivity_text(found)
 

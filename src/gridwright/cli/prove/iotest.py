@@ -244,7 +244,7 @@ def _measure(
     report = write_report(run.path)
     output = Output("iotest", json=flags.json)
     if flags.format == "iotest.sh":
-        from gridwright.report.iotest_sh import classic_blocks
+        from gridwright.report.terminal.run import classic_blocks
 
         output.write(classic_blocks(result, shlex.join(run.record.command)))
         return status

@@ -166,7 +166,7 @@ def _replay(
     recorded: Profiles, options: WorkloadOptions, file: Path | None, runs: Path, *, json: bool
 ) -> ExitStatus:
     from gridwright.cli.spec_file import make_libraries
-    from gridwright.report.terminal.workload import replay_text
+    from gridwright.report.terminal.run import replay_text
     from gridwright.runs.directory import RunDirectory
     from gridwright.runs.replayed import replayed_jobs
     from gridwright.workload.options import library_directories

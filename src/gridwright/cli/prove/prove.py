@@ -172,8 +172,7 @@ class _Lazy:
 
 
 def _text(proof: Proof) -> str:
-    from gridwright.report.terminal.run import checks_text, iotest_text, verdict_text
-    from gridwright.report.terminal.workload import workload_text
+    from gridwright.report.terminal.run import checks_text, iotest_text, verdict_text, workload_text
     from gridwright.runs.directory import load_run
 
     results = proof.results

@@ -25,8 +25,8 @@ def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     Where runs of several users are there, each has the name of its owner.
     """
     from gridwright.report.figures import seconds_since
-    from gridwright.report.run_summary import is_summed_up, summarize
     from gridwright.report.terminal.run import runs_text
+    from gridwright.report.verdict import is_summed_up, summarize
     from gridwright.runs.directory import list_runs
     from gridwright.trusted import user_name
 

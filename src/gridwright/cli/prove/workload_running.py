@@ -96,7 +96,7 @@ def show_workload(
     report = write_report(run.path)
 
     def text() -> str:
-        from gridwright.report.terminal.workload import workload_text
+        from gridwright.report.terminal.run import workload_text
 
         return f"{workload_text(result)}{ending()}run: {run.path}\nreport: {report}"
 

@@ -148,7 +148,7 @@ def _shown(
     """Print the answer; returns the exit status, `last` being that of the last step."""
 
     def text() -> str:
-        from gridwright.report.terminal.stream_sweep import sweep_text
+        from gridwright.report.terminal.run import sweep_text
 
         return f"{sweep_text(record)}run: {run.path}\nreport: {report}"
 

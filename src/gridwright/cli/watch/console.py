@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import threading
 
     from gridwright.grid.grid import Grid
-    from gridwright.monitor.console.viewers import ViewerRule
-    from gridwright.monitor.console.watching import Watching
+    from gridwright.monitor.console.watching import ViewerRule, Watching
     from gridwright.services.listening import Listening
 
 _LOOK_S = 0.2
@@ -117,7 +116,7 @@ def _show_unit(flags: ConsoleFlags) -> ExitStatus:
 
 
 def _rule(flags: ConsoleFlags) -> ViewerRule:
-    from gridwright.monitor.console.viewers import ViewerRule
+    from gridwright.monitor.console.watching import ViewerRule
 
     return ViewerRule(
         started_by=getpass.getuser(),
@@ -130,10 +129,14 @@ def _rule(flags: ConsoleFlags) -> ViewerRule:
 def _serve(watching: Watching, listening: Listening, rule: ViewerRule, stop: threading.Event) -> None:
     """Answer until a signal comes. Raises GridwrightError where it cannot listen there."""
     from gridwright.errors import environment_error
-    from gridwright.monitor.console.access import ConsoleAccess, session_token
     from gridwright.monitor.console.answers import Answers
-    from gridwright.monitor.console.bounded_protocol import BOUNDS
-    from gridwright.monitor.console.server import ConsoleServer, console_application
+    from gridwright.monitor.console.server import (
+        BOUNDS,
+        ConsoleAccess,
+        ConsoleServer,
+        console_application,
+        session_token,
+    )
     from gridwright.services.listening import Gate
 
     own = listening.token is None

@@ -13,9 +13,15 @@ from gridwright.errors import GridwrightError
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
-    from gridwright.monitor.console.marks import MarkState, TimeMark
-    from gridwright.monitor.console.viewers import JobFacts
-    from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
+    from gridwright.monitor.console.watching import (
+        HourlyCost,
+        JobFacts,
+        MarkState,
+        OpenFinding,
+        RepositoryFacts,
+        TimeMark,
+        Watching,
+    )
     from gridwright.monitor.history.questions import Histories
     from gridwright.monitor.libraries import WatchedLibrary
     from gridwright.spec.model import GridSpec
@@ -30,14 +36,13 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
 
     Raises GridwrightError (status ENVIRONMENT) where the grid is not up.
     """
-    from gridwright.monitor.console.marks import MOST_MARKS, RunMarks
-    from gridwright.monitor.console.watching import HourlyCost, Remembered, Watching
+    from gridwright.monitor.console.watching import MOST_MARKS, HourlyCost, Remembered, RunMarks, Watching
     from gridwright.monitor.gathering import mounted_here, watched_libraries
     from gridwright.monitor.history.grid_histories import GridHistories
 
     run_marks = RunMarks(runs)
 
-    def change_marks(start_s: float, end_s: float) -> Sequence[TimeMark]:
+    def marks(start_s: float, end_s: float) -> Sequence[TimeMark]:
         found = [
             *run_marks.within(start_s, end_s),
             *_findings(None if grid is None else grid.spec, start_s, end_s),
@@ -53,7 +58,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             yield Watching(
                 name=socket.gethostname(),
                 histories=histories,
-                change_marks=change_marks,
+                marks=marks,
                 absences=absences,
                 findings=findings.get,
                 explain=explaining(histories, mounted_here(), runs),
@@ -69,7 +74,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
             histories=histories,
             refresh_s=_REMOTE_S if isinstance(histories, GridHistories) else 2.0,
             libraries=libraries,
-            change_marks=change_marks,
+            marks=marks,
             absences=absences,
             findings=findings.get,
             explain=explaining(histories, libraries, runs, grid.spec),
@@ -83,8 +88,7 @@ def opened(grid: Grid | None, runs: Path, *, live: bool) -> Iterator[Watching]:
 def _histories(grid: Grid | None, *, live: bool) -> Iterator[Histories]:
     """What nodes have kept; where none of them keeps anything, they are sampled from here."""
     from gridwright.monitor.gathering import commands_of, directories_of
-    from gridwright.monitor.history.choosing import watched_histories
-    from gridwright.monitor.history.live_histories import LiveHistories
+    from gridwright.monitor.history.choosing import LiveHistories, watched_histories
 
     if not live:
         with watched_histories(grid) as histories:
@@ -96,7 +100,7 @@ def _histories(grid: Grid | None, *, live: bool) -> Iterator[Histories]:
 
 def _jobs(grid: Grid) -> Sequence[JobFacts]:
     """Jobs that run. Raises GridwrightError where the scheduler does not answer."""
-    from gridwright.monitor.console.viewers import JobFacts
+    from gridwright.monitor.console.watching import JobFacts
 
     if not grid.has_queue:
         return []
@@ -116,7 +120,7 @@ def _jobs(grid: Grid) -> Sequence[JobFacts]:
 
 def _findings(spec: GridSpec | None, start_s: float, end_s: float) -> Iterator[TimeMark]:
     """What a watch of the grid found; nothing where none runs."""
-    from gridwright.monitor.console.marks import TimeMark
+    from gridwright.monitor.console.watching import TimeMark
     from gridwright.watch.state import change_marks, watch_directory
 
     states: dict[str, MarkState] = {"opened": "bad", "closed": "good", "flapping": "doubt"}

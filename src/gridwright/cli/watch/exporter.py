@@ -115,8 +115,7 @@ def _write(flags: ExporterFlags) -> ExitStatus:
     """Write dashboards and rules. Raises GridwrightError with all that is wrong with where to."""
     from gridwright.cli.output_file import check_output, write_output
     from gridwright.cli.spec_file import load
-    from gridwright.monitor.exporter.dashboards import dashboard_files
-    from gridwright.monitor.exporter.rules import is_scrape_job, rules_text
+    from gridwright.monitor.exporter.rules import dashboard_files, is_scrape_job, rules_text
 
     reader, files = Reader(), dict[Path, str]()
     if not is_scrape_job(flags.scrape_job):
@@ -153,8 +152,7 @@ def _serve(listening: Listening, interval_s: float, directories: tuple[str, ...]
     """Answer until a signal comes. Raises GridwrightError where it cannot listen there."""
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.monitor.exporter.page_program import PageOrder
-    from gridwright.monitor.exporter.pages import Pages
-    from gridwright.monitor.exporter.server import MetricsServer
+    from gridwright.monitor.exporter.server import MetricsServer, Pages
 
     with stop_on_signals() as stop, Pages(PageOrder(directories), interval_s) as pages:
         server = MetricsServer(listening, pages)

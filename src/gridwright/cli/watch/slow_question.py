@@ -16,9 +16,8 @@ from gridwright.errors import GridwrightError, environment_error, input_error, n
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid
-    from gridwright.monitor.causes.changes import MarkedEvent
+    from gridwright.monitor.causes.changes import Beginning, MarkedEvent
     from gridwright.monitor.causes.explaining import SlowExplanation, SlowJob
-    from gridwright.monitor.causes.since import Beginning
     from gridwright.monitor.frame import Frame
     from gridwright.monitor.history.questions import Histories
     from gridwright.monitor.libraries import WatchedLibrary
@@ -49,8 +48,7 @@ def explained_live(question: SlowQuestion) -> SlowExplanation:
 
     Raises GridwrightError.
     """
-    from gridwright.monitor.causes.explaining import explain
-    from gridwright.monitor.causes.verdict import is_slow
+    from gridwright.monitor.causes.explaining import explain, is_slow
     from gridwright.monitor.frame import frame_of
 
     grid, samples, libraries = _sampled(question)
@@ -100,7 +98,7 @@ def explained_then(question: SlowQuestion) -> SlowExplanation:
 
 def explained_recording(question: SlowQuestion) -> SlowExplanation:
     """The answer out of a recording, at a time or at its end. Raises GridwrightError."""
-    from gridwright.monitor.history.recorded import RecordedHistories
+    from gridwright.monitor.history.choosing import RecordedHistories
     from gridwright.monitor.recording import Recording
 
     recording = Recording(question.play or Path())
@@ -126,8 +124,7 @@ def explained_history(
     question: SlowQuestion, histories: Histories, at_s: float, libraries: Sequence[WatchedLibrary]
 ) -> SlowExplanation:
     """The answer out of histories of nodes. Raises GridwrightError."""
-    from gridwright.monitor.causes.explaining import explain, explain_job, used_by
-    from gridwright.monitor.causes.verdict import is_slow
+    from gridwright.monitor.causes.explaining import explain, explain_job, is_slow, used_by
 
     filesystems = _filesystems(question, libraries)
     frame = histories.frame(at_s, question.seconds, libraries)
@@ -167,8 +164,8 @@ def _since(
     slow: Sequence[str],
 ) -> dict[str, Beginning]:
     """Since when each of these file systems is slow."""
-    from gridwright.monitor.causes.since import NO_HISTORY, Beginning, since_when
-    from gridwright.monitor.causes.verdict import was_slow
+    from gridwright.monitor.causes.changes import NO_HISTORY, Beginning, since_when
+    from gridwright.monitor.causes.explaining import was_slow
 
     if histories is None:
         return dict.fromkeys(slow, Beginning(at_s=None, why=NO_HISTORY))
@@ -255,8 +252,7 @@ def _job_live(
 
     Raises GridwrightError where no node has it.
     """
-    from gridwright.monitor.causes.explaining import explain_job, used_by
-    from gridwright.monitor.causes.verdict import is_slow
+    from gridwright.monitor.causes.explaining import explain_job, is_slow, used_by
     from gridwright.monitor.frame import frame_of
     from gridwright.monitor.job_rows import job_row
     from gridwright.monitor.rows import seen

@@ -183,6 +183,6 @@ def _grid(file: Path | None) -> Grid | None:
 
 
 def _text(frame: Frame) -> str:
-    from gridwright.monitor.frame_tables import frame_text
+    from gridwright.monitor.views import frame_text
 
     return frame_text(frame)
