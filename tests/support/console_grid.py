@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gridwright.cli.watch.console_grid import explaining
+from gridwright.cli.watch.console import explaining
 from gridwright.monitor.console.watching import (
     HourlyCost,
     JobFacts,

@@ -255,7 +255,7 @@ def test_a_name_of_a_class_stands_for_one_thing() -> None:
 
 
 def test_what_listens_on_the_network_passes_one_rule() -> None:
-    """`services.connections.listen_on` counts who connects; see `services.peers`."""
+    """`services.connections.listen_on` counts who connects."""
     listening = {
         module
         for module, tree in MODULES.items()

@@ -1,4 +1,4 @@
-"""The tables of a picture, of nodes and jobs and of targets as servers tell of them, for whatever shows them."""
+"""The tables of a picture, of nodes, jobs and targets, for whatever shows them."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ class PeerRate:
         self._lock = threading.Lock()
 
     def take(self, peer: str) -> bool:
-        """Whether a peer (see `services.peers`) may do it once more, now; if so, it has."""
+        """Whether a peer (see `services.connections`) may do it once more, now; if so, it has."""
         peer = peer_of(peer)
         with self._lock:
             left = self._left(peer)
@@ -358,7 +358,7 @@ class Gate:
     ) -> NotAdmitted | None:
         """Why a request is refused, or None. `headers` has the names in lower case.
 
-        `peer` is who it is counted as, see `services.peers`; None for its address.
+        `peer` is who it is counted as, see `services.connections`; None for its address.
         A token that comes otherwise, such as in a cookie, is compared by `is_token`.
         """
         if (found := self.without_token(address)) is not None:

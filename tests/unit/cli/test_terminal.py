@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.progress import Progress, TextColumn
 
-from gridwright.cli.streams import protect_streams
-from gridwright.cli.work.logs import _copy, _taker
+from gridwright.cli.main import protect_streams
+from gridwright.cli.work.jobs import _copy, _taker
 from gridwright.foreign_text import opened, sealed, visible
 from gridwright.monitor.frame import frame_of
 from gridwright.monitor.job_sources import JobSources

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.watch.slow_question import SlowQuestion, explained_history, explained_recording
+from gridwright.cli.watch.explain_slow import SlowQuestion, explained_history, explained_recording
 from gridwright.errors import GridwrightError
 from gridwright.monitor.causes.changes import Beginning, MarkedEvent, changes_before, since_when
 from gridwright.monitor.causes.explaining import was_slow

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, read_path
-from gridwright.cli.flags import verb
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, read_path, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
 from gridwright.errors import ExitStatus, input_error
@@ -185,15 +184,15 @@ predict = verb(run_predict)
 def _question(model: GridModel, flags: PredictFlags, output: Output) -> ExitStatus | None:
     """Answer what is asked beside rates; None where nothing is. Raises GridwrightError."""
     if flags.without is not None:
-        from gridwright.cli.plan.predict_what_if import predict_without
+        from gridwright.cli.plan.predict_questions import predict_without
 
         return predict_without(model, flags.without, flags.streams, output)
     if flags.sensitivity:
-        from gridwright.cli.plan.predict_what_if import predict_sensitivity
+        from gridwright.cli.plan.predict_questions import predict_sensitivity
 
         return predict_sensitivity(model, _BY if flags.by is None else flags.by, flags.streams, output)
     if flags.day is not None:
-        from gridwright.cli.plan.predict_day import predict_day
+        from gridwright.cli.plan.predict_questions import predict_day
 
         return predict_day(model, flags.day, flags.streams, output)
     if flags.repository is not None:
@@ -257,7 +256,7 @@ def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
 
 
 def _model(flags: PredictFlags) -> GridModel:
-    from gridwright.cli.plan.predict_free_space import NOW, space_in, space_now
+    from gridwright.cli.plan.predict_repository import NOW, space_in, space_now
     from gridwright.cli.spec_file import load_placed
     from gridwright.model.grid import grid_model
 
@@ -321,7 +320,7 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
     where = str(own) if own else "the profiles that come with gridwright"
     matrix = _matrix(flags, profiles, own)
     if flags.sweep:
-        from gridwright.cli.plan.predict_sweep import Simulated, predict_sweep
+        from gridwright.cli.plan.predict_questions import Simulated, predict_sweep
 
         simulated = Simulated(model, matrix, profiles, replay, where)
         return predict_sweep(simulated, output, up_to=flags.up_to, html=flags.html)

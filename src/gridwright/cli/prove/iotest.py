@@ -15,12 +15,17 @@ from gridwright.cli.arguments import (
     AllowDisturbed,
     Json,
     Reader,
+    Reads,
     RunsDirectory,
     SpecFile,
+    one_of,
+    options_of,
+    read_flags,
     read_path,
+    some_of,
     typed_command,
+    verb,
 )
-from gridwright.cli.flags import Reads, one_of, options_of, read_flags, some_of, verb
 from gridwright.cli.output import LazyResult, Output, plain
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, input_error

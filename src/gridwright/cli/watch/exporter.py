@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Reader, SpecFile, read_path
-from gridwright.cli.flags import verb
+from gridwright.cli.arguments import Reader, SpecFile, read_path, verb
 from gridwright.cli.output import Output
 from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program

@@ -177,7 +177,7 @@ def _show(pictures: Pictures, interval_s: float) -> ExitStatus:
 def _grid(file: Path | None) -> Grid | None:
     if file is None and not has_default_spec():
         return None
-    from gridwright.cli.grid_file import open_grid
+    from gridwright.cli.spec_file import open_grid
 
     return open_grid(file)
 

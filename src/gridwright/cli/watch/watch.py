@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, SpecFile, read_path
-from gridwright.cli.flags import verb
+from gridwright.cli.arguments import Json, SpecFile, read_path, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import has_default_spec
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error

@@ -1,4 +1,4 @@
-"""What a browser asks, checked where it comes in, and courses of nodes laid on one grid of time for it (pure).
+"""What a browser asks, checked where it comes in, and courses of nodes laid on one grid of time (pure).
 
 Nothing behind this module sees a text that a browser sent and that was not held against what is allowed.
 

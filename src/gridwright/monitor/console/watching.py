@@ -1,4 +1,4 @@
-"""What a console shows: histories of a grid or of this machine, marks of runs and proofs, and who looks at it.
+"""What a console shows: histories of a grid or a machine, marks of runs, and who looks at it.
 
 Numbers and rates of jobs are what `top` shows to everybody. Whose a job is and how it is called is told to
 its owner and to administrators alone: names of jobs have told names of patients before.

@@ -1,4 +1,4 @@
-"""Pages of predictions, plans and predicted workloads: one self-contained HTML file each, the verdict first."""
+"""Pages of predictions, plans and predicted workloads: one HTML file each, the verdict first."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def test_the_rings_are_as_long_as_they_are_said_to_be(file: Path, monkeypatch: p
         HistoryLevel(60, 4, 1200),
         HistoryLevel(120, 4, 1920),
     )
-    for module in ("levels", "rolling", "reading", "store", "open_minute"):
+    for module in ("store", "rolling", "reading", "measured"):
         monkeypatch.setattr(f"gridwright.monitor.history.{module}.LEVELS", short)
     sizes = []
     node = SampledNode()
