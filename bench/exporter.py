@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from gridwright.monitor.exporter.exposition import TextFormat
+from gridwright.monitor.exporter.metric_families import TextFormat
 from gridwright.monitor.exporter.page_program import MetricsPage
 from gridwright.monitor.readings import Reading, Snapshot
 from monitor import family, resident_mb, used_s, working

@@ -32,14 +32,12 @@ from tests.support.generated_history import generate_history
 from gridwright.commands import CommandOutput
 from gridwright.messages import decode, encode
 from gridwright.monitor.history.grid_histories import GridHistories
-from gridwright.monitor.history.levels import LEVELS
 from gridwright.monitor.history.messages import HistoryRequest
 from gridwright.monitor.history.node_program import answered
-from gridwright.monitor.history.places import history_file
-from gridwright.monitor.history.questions import RangeQuestion
+from gridwright.monitor.history.questions import RangeQuestion, history_file
+from gridwright.monitor.history.reading import StoredHistories
 from gridwright.monitor.history.steady import HistoryWriter
-from gridwright.monitor.history.store import HistoryStore
-from gridwright.monitor.history.stored import StoredHistories
+from gridwright.monitor.history.store import LEVELS, HistoryStore
 from gridwright.monitor.readings import Reading, Snapshot
 from tables import machine, markdown, publish
 

@@ -27,10 +27,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gridwright.catalog.ec2 import FIXED_RATE, Row, ec2_row, plain
-from gridwright.catalog.efa import EFA_COLUMNS
-from gridwright.catalog.instance_files import INSTANCE_COLUMNS
-from gridwright.catalog.purchase import PURCHASE_COLUMNS
+from gridwright.catalog.instances import EFA_COLUMNS, INSTANCE_COLUMNS, PURCHASE_COLUMNS
+from gridwright.catalog.refresh import FIXED_RATE, Row, ec2_row
+from gridwright.catalog.refreshed import plain
 
 DATA = Path(__file__).parents[1] / "src" / "gridwright" / "catalog" / "data"
 

@@ -21,8 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gridwright.catalog.attachments import ATTACHMENT_COLUMNS
-from gridwright.catalog.disagreements import DISAGREEMENT_COLUMNS, TOLERANCE
+from gridwright.catalog.instances import ATTACHMENT_COLUMNS, DISAGREEMENT_COLUMNS, TOLERANCE
 from gridwright.catalog.prices import LISTED_COLUMNS
 
 DATA = Path(__file__).parents[1] / "src" / "gridwright" / "catalog" / "data"

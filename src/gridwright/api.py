@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
     from gridwright.spec.storage import Delivery
     from gridwright.yamltext.fields import FieldError
-    from gridwright.yamltext.together import Refused
+    from gridwright.yamltext.structure import Refused
 
 _NAMES = {
     "gridwright.errors": (
@@ -168,7 +168,7 @@ _NAMES = {
     ),
     "gridwright.spec.storage": ("Delivery",),
     "gridwright.yamltext.fields": ("FieldError",),
-    "gridwright.yamltext.together": ("Refused",),
+    "gridwright.yamltext.structure": ("Refused",),
 }
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.monitor.console.access import session_token
+from gridwright.monitor.console.server import session_token
 from gridwright.monitor.console.watching import Watching
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.machine_files import machine_files

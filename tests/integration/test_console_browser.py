@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from gridwright.monitor.console.watching import Watching
-from gridwright.monitor.history.stored import StoredHistories
+from gridwright.monitor.history.reading import StoredHistories
 from tests.support.command import GRIDWRIGHT, Command
 from tests.support.console_grid import steps_to_the_job, troubled
 from tests.support.console_page import ARGUMENTS, CHROMIUM, Scheme, opened

@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus
-from gridwright.monitor.exporter.dashboards import dashboard_files
-from gridwright.monitor.exporter.exposition import escaped
-from gridwright.monitor.exporter.metric_families import known_series
+from gridwright.monitor.exporter.metric_families import escaped, known_series
+from gridwright.monitor.exporter.rules import dashboard_files
 from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
 from gridwright.spec import parse_spec
 from tests.support.certificates import make_certificate

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from gridwright.monitor.exporter.dashboards import DASHBOARDS
-from gridwright.monitor.exporter.exposition import TextFormat
+from gridwright.monitor.exporter.metric_families import TextFormat
 from gridwright.monitor.exporter.page_program import MetricsPage
+from gridwright.monitor.exporter.rules import DASHBOARDS
 from gridwright.monitor.sampler import Sampler
 from tests.fixtures.lustre_tree import grow_tree
 from tests.support.command import wait_until

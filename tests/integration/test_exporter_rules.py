@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.metric_families import known_series
-from gridwright.monitor.exporter.rules import BUSY, DELIVERED, WAITS, rules_text
+from gridwright.monitor.exporter.rules import BUSY, DELIVERED, WAITS, dashboard_files, rules_text
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
 from tests.support.certificates import make_certificate

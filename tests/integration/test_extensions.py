@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.grid import extensions
-from gridwright.grid.extensions import extension_files, extension_versions, extensions_of
-from gridwright.grid.node_part import PACKAGES, node_part
+from gridwright.grid import node_python
+from gridwright.grid.node_python import (
+    PACKAGES,
+    extension_files,
+    extension_versions,
+    extensions_of,
+    node_part,
+)
 from gridwright.spec import FILESYSTEMS, parse_spec
 
 ENTRY = "[gridwright.filesystems]\nshelf = site_shelf.kind:KIND\n"
@@ -95,7 +100,7 @@ def test_what_cannot_be_brought_says_so_where_its_kind_is_asked_for(
         files = {"site_shelf/__init__.py": "", "site_shelf/core.abi3.so": "ELF"}
         install(packages, "site-shelf", files, entry=ENTRY)
     if why == "large":
-        monkeypatch.setattr(extensions, "MOST_BYTES", 10)
+        monkeypatch.setattr(node_python, "MOST_BYTES", 10)
     done = imported(tmp_path, node_part.__wrapped__(("site-shelf",), PACKAGES).content, LOAD)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]

@@ -15,12 +15,10 @@ import pytest
 
 from gridwright.grid.grid import Grid
 from gridwright.monitor.gathering import commands_of
-from gridwright.monitor.history.choosing import watched_histories
+from gridwright.monitor.history.choosing import LiveHistories, watched_histories
 from gridwright.monitor.history.grid_histories import GridHistories
-from gridwright.monitor.history.live_histories import LiveHistories
-from gridwright.monitor.history.places import history_file
-from gridwright.monitor.history.questions import Histories, RangeQuestion
-from gridwright.monitor.history.stored import StoredHistories
+from gridwright.monitor.history.questions import Histories, RangeQuestion, history_file
+from gridwright.monitor.history.reading import StoredHistories
 from gridwright.spec import load_spec, parse_spec
 from tests.support.command import GRIDWRIGHT, Command, wait_until
 from tests.support.hanging_mount import hanging_mount

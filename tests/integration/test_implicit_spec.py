@@ -13,8 +13,7 @@ from gridwright.errors import GridwrightError
 from gridwright.setup.playbook import read_site_roles
 from gridwright.spec.load import parse_spec
 from gridwright.watch.notifications import Notification
-from gridwright.watch.sending.notifiers import send_once
-from gridwright.watch.sending.receivers import ProgramReceiver
+from gridwright.watch.sending import ProgramReceiver, send_once
 from tests.support.as_user import ALICE, MALLORY, let_write, open_to_all, private_group_user, words_of
 from tests.support.command import GRIDWRIGHT
 

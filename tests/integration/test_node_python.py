@@ -18,8 +18,7 @@ from gridwright.commands import CommandOutput
 from gridwright.doctor.facts.health import CANNOT_LOOK
 from gridwright.grid import node_python
 from gridwright.grid.grid import LOST, SILENT, Grid
-from gridwright.grid.node_part import PACKAGES, node_part
-from gridwright.grid.node_python import NodePythons, with_python
+from gridwright.grid.node_python import PACKAGES, NodePythons, node_part, with_python
 from gridwright.grid.nodes import GridNode
 from gridwright.spec import parse_spec
 

@@ -17,9 +17,8 @@ from gridwright.grid.node_python import script
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.slurm.job_script import make_job_directories
 from gridwright.state_parts import PARTS, make_state, own_directory
-from gridwright.watch import change_log
-from gridwright.watch.change_log import LoggedChange
-from gridwright.watch.state import held, new_state, write_state
+from gridwright.watch import state
+from gridwright.watch.state import LoggedChange, held, new_state, write_state
 from tests.support.as_user import (
     ALICE,
     MALLORY,
@@ -219,7 +218,7 @@ def test_a_watch_writes_through_no_link_that_mallory_put_there(parent: Path) -> 
         (place / name).symlink_to(victim)
     acts: list[Callable[[], object]] = [
         lambda: write_state(place, new_state("demo")),
-        lambda: change_log.append(place, [change]),
+        lambda: state.append_changes(place, [change]),
         lambda: held(place).__enter__(),
     ]
     for act in acts:
@@ -237,7 +236,7 @@ def test_a_watch_writes_through_no_link_that_mallory_put_there(parent: Path) -> 
     assert victim.read_text() == "precious"
     with held(place):
         write_state(place, new_state("demo"))
-        change_log.append(place, [change])
+        state.append_changes(place, [change])
     assert sorted(each.name for each in place.iterdir()) == ["changes.jsonl", "state.json", "watch.lock"]
 
 

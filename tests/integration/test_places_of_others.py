@@ -14,8 +14,8 @@ import pyarrow.parquet  # noqa: F401 - whom a test becomes may not be able to re
 import pytest
 
 from gridwright.atomic import write_atomically
-from gridwright.cli.build.rendered_directory import LIST, write_rendered
-from gridwright.cli.plan.init import _write as write_spec
+from gridwright.cli.build.render import LIST, write_rendered
+from gridwright.cli.plan.check import _write as write_spec
 from gridwright.errors import GridwrightError
 from gridwright.node_programs.users.applying import make_home
 from gridwright.node_programs.users.steps import MakeHome

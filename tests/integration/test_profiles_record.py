@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.prove.own_jobs import profile_
+from gridwright.cli.prove.workload import profile_
 from gridwright.errors import GridwrightError
 from gridwright.runs.profiles import load_profiles
 from tests.support.command import Command

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.build.rendered_directory import LIST, write_rendered
+from gridwright.cli.build.render import LIST, write_rendered
 from gridwright.errors import GridwrightError
 from tests.support.command import Command
 

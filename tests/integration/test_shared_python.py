@@ -13,8 +13,8 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.grid import shared_python
-from gridwright.grid.shared_python import Packages, SharedPython
+from gridwright.grid import node_python
+from gridwright.grid.node_python import Packages, SharedPython
 
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
@@ -61,7 +61,7 @@ class Head:
 @pytest.fixture
 def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
     made = Head(tmp_path)
-    monkeypatch.setattr(shared_python, "on_nodes", made.on_nodes)
+    monkeypatch.setattr(node_python, "on_nodes", made.on_nodes)
     return made
 
 

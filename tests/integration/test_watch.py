@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.watch.change_log import marks
-from gridwright.watch.state import read_state
+from gridwright.watch.state import change_marks, read_state
 from tests.support.command import Command, Ended, wait_until
 from tests.support.lab import nodes_only, up
 from tests.support.notice_receivers import SECRET, Hook, hook
@@ -77,7 +76,9 @@ def test_a_node_that_dies_is_told_once_and_closes_nothing(gridwright: Command, t
         shown = gridwright("watch", lab.spec, "--status", "--state", str(place))
         assert "Nothing is open." in shown.out and "closed node-silent: compute2" in shown.out
         kinds = [
-            (each.kind, each.where) for each in marks(place, 0.0, time.time()) if each.link == "node-silent"
+            (each.kind, each.where)
+            for each in change_marks(place, 0.0, time.time())
+            if each.link == "node-silent"
         ]
         assert kinds == [("opened", "compute2"), ("closed", "compute2")]
 

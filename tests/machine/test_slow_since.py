@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.grid.grid import Grid
 from gridwright.monitor.history.grid_histories import histories_of
-from gridwright.monitor.history.places import DIRECTORY
+from gridwright.monitor.history.questions import DIRECTORY
 from gridwright.spec import load_spec
 from tests.support.command import GRIDWRIGHT, Command, wait_until
 from tests.support.lab import Lab

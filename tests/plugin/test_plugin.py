@@ -195,8 +195,8 @@ def test_doctor_asks_the_kind_how_it_is(toy: Site) -> None:
 
 PART = """\
 import sys
-from gridwright.grid.extensions import extensions_of
-from gridwright.grid.node_part import node_part
+from gridwright.grid.node_python import extensions_of
+from gridwright.grid.node_python import node_part
 from gridwright.spec import load_spec
 sys.stdout.buffer.write(node_part(extensions_of(load_spec("grid.yaml"))).content)
 """

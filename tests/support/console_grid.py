@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gridwright.cli.watch.console_grid import explaining
-from gridwright.monitor.console.marks import TimeMark
-from gridwright.monitor.console.viewers import JobFacts
-from gridwright.monitor.console.watching import HourlyCost, OpenFinding, RepositoryFacts, Watching
+from gridwright.cli.watch.console import explaining
+from gridwright.monitor.console.watching import (
+    HourlyCost,
+    JobFacts,
+    OpenFinding,
+    RepositoryFacts,
+    TimeMark,
+    Watching,
+)
 from tests.support.console_page import ConsolePage
 from tests.support.pretend_histories import END_S, LIBRARIES, TROUBLE_S, PretendHistories
 

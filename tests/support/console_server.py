@@ -10,15 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gridwright.monitor.console.access import ConsoleAccess, session_token
 from gridwright.monitor.console.answers import Answers
-from gridwright.monitor.console.bounded_protocol import BOUNDS
-from gridwright.monitor.console.server import ConsoleServer, console_application
-from gridwright.monitor.console.viewers import ViewerRule
-from gridwright.monitor.console.watching import Watching
-from gridwright.services.admission import Gate, PeerRate
+from gridwright.monitor.console.server import (
+    BOUNDS,
+    ConsoleAccess,
+    ConsoleServer,
+    console_application,
+    session_token,
+)
+from gridwright.monitor.console.watching import ViewerRule, Watching
 from gridwright.services.connections import Bounds, Listener
-from gridwright.services.listening import Listening, ListeningChoice, listening_of
+from gridwright.services.listening import Gate, Listening, ListeningChoice, PeerRate, listening_of
 
 ROOT_LOOKS = ViewerRule("root", started_by_root=True)
 

@@ -12,11 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.monitor.history.columns import BlockColumn, encode
-from gridwright.monitor.history.levels import FINEST, LEVELS
 from gridwright.monitor.history.measured import SAMPLER
-from gridwright.monitor.history.store import HistoryStore
-from gridwright.monitor.rates import Key
+from gridwright.monitor.history.store import FINEST, LEVELS, BlockColumn, HistoryStore, encode
+from gridwright.monitor.readings import Key
 
 MB = 1e6
 YEAR_S = 365 * 86400

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gridwright.monitor.exporter.dashboards import dashboard_files
+from gridwright.monitor.exporter.rules import dashboard_files
 from tests.support.prometheus import program
 
 

@@ -255,7 +255,7 @@ def test_a_name_of_a_class_stands_for_one_thing() -> None:
 
 
 def test_what_listens_on_the_network_passes_one_rule() -> None:
-    """`services.connections.listen_on` counts who connects; see `services.peers`."""
+    """`services.connections.listen_on` counts who connects."""
     listening = {
         module
         for module, tree in MODULES.items()
@@ -348,7 +348,7 @@ STARTERS = {
     "filesystems/scale/mmpmon.py": "mmpmon answers as long as it runs",
     "grid/launching.py": "a program on each node, ended by who began it",
     "interference/presence.py": "the heartbeat of a run",
-    "monitor/exporter/pages.py": "makes pages until it is silent",
+    "monitor/exporter/server.py": "makes pages until it is silent",
     "monitor/history/grid_histories.py": "sessions with the histories of nodes",
     "monitor/streams.py": "samples of nodes, as they come",
     "runs/worker_process.py": "the worker of a test, and its events",

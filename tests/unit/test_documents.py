@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.shell import pages
+from gridwright.cli.shell import help
 from gridwright.cli.verbs import VERBS
 from gridwright.doctor.checks import all_checks
 from gridwright.spec.findings import KNOWN
@@ -49,7 +49,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_every_page_is_listed_once() -> None:
-    assert sorted(pages.pages()) == sorted(path.stem for path in DOCS if path.stem != pages.INDEX)
+    assert sorted(help.pages()) == sorted(path.stem for path in DOCS if path.stem != help.INDEX)
 
 
 def strings(tree: ast.Module) -> list[str]:
@@ -73,7 +73,7 @@ def messages() -> dict[str, str]:
 
 
 def test_messages_name_pages_that_an_installed_package_carries() -> None:
-    topics = {*pages.pages(), *pages.findings(), *(verb for verbs in VERBS.values() for verb in verbs)}
+    topics = {*help.pages(), *help.findings(), *(verb for verbs in VERBS.values() for verb in verbs)}
     named = {(name, topic) for name, text in messages().items() for topic in HELP.findall(text)}
     assert len({topic for _, topic in named}) > 8, "no message was found to name a page"
     assert {each for each in named if each[1] not in topics} == set()
@@ -110,14 +110,14 @@ def made_findings() -> set[str]:
 
 
 def explained(name: str, page: str) -> str:
-    return pages.sections(pages.page(page), depth=4).get(name, "")
+    return help.sections(help.page(page), depth=4).get(name, "")
 
 
 def test_every_finding_is_explained() -> None:
     made = made_findings()
     assert {"stalled", "wrong-data", "profile-io-"} <= made
     checks = {check.name for check in all_checks()}
-    guide = pages.sections(pages.page("bad-result"), depth=4)
+    guide = help.sections(help.page("bad-result"), depth=4)
     unfinished = {name for name in made if name.endswith("-")}
     lacking = {
         name for name in (made - unfinished) | KNOWN.keys() if name not in guide and name not in checks
@@ -130,7 +130,7 @@ def test_every_finding_is_explained() -> None:
     ), "no such finding is made any more"
 
 
-@pytest.mark.parametrize("name", sorted(pages.sections(pages.page("bad-result"), depth=4)))
+@pytest.mark.parametrize("name", sorted(help.sections(help.page("bad-result"), depth=4)))
 def test_a_section_has_cause_and_remedy(name: str) -> None:
     text = explained(name, "bad-result")
     assert re.search(r"^\*\*Cause:\*\* \S", text)
@@ -138,8 +138,8 @@ def test_a_section_has_cause_and_remedy(name: str) -> None:
 
 
 def test_every_kind_has_an_example_that_was_run() -> None:
-    text = pages.page("bad-result")
-    kinds = [title for title, part in pages.sections(text, depth=2).items() if part]
+    text = help.page("bad-result")
+    kinds = [title for title, part in help.sections(text, depth=2).items() if part]
     whole = re.split(r"(?m)^## ", text)[1:]
     assert len(kinds) == len(whole) > 8
     for part in whole:

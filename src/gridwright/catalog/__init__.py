@@ -4,10 +4,8 @@ from gridwright.catalog.contents import Catalog
 from gridwright.catalog.facts import MeasuredRate, Source
 from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network, StoreMeasured
 from gridwright.catalog.load import load_catalog
-from gridwright.catalog.managed import ManagedDeployment, Tier
-from gridwright.catalog.offers import ManagedOffer
-from gridwright.catalog.prices import Price
-from gridwright.catalog.services import ServicePrices
+from gridwright.catalog.managed import ManagedDeployment, ManagedOffer, Tier
+from gridwright.catalog.prices import Price, ServicePrices
 from gridwright.catalog.volumes import VolumeLimits, VolumeType
 
 __all__ = [

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from gridwright.catalog.contents import Catalog
-from gridwright.catalog.disagreements import networks_elsewhere
-from gridwright.catalog.instances import InstanceType
+from gridwright.catalog.instances import InstanceType, networks_elsewhere
 from gridwright.catalog.prices import Price
 from gridwright.errors import Finding
 from gridwright.units import format_rate

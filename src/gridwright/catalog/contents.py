@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridwright.catalog.instances import PROVIDERS, InstanceType, Provider
-from gridwright.catalog.managed import ManagedDeployment
-from gridwright.catalog.offers import ManagedOffer
-from gridwright.catalog.prices import InstancePrices, Price
-from gridwright.catalog.services import ServicePrices
-from gridwright.catalog.storage_prices import StoragePrices
+from gridwright.catalog.managed import ManagedDeployment, ManagedOffer
+from gridwright.catalog.prices import InstancePrices, Price, ServicePrices, StoragePrices
 from gridwright.catalog.volumes import VolumeType
 from gridwright.errors import GridwrightError, input_error, nearest
 

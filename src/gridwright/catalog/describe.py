@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gridwright.catalog.attachments import attachment_limits
-from gridwright.catalog.disagreements import networks_elsewhere
-from gridwright.catalog.instances import Ebs, InstanceStore, InstanceType, Network
-from gridwright.catalog.managed import MB, ManagedDeployment
-from gridwright.catalog.offers import ManagedOffer
-from gridwright.catalog.prices import Price
-from gridwright.catalog.services import ServicePrices
-from gridwright.catalog.storage_prices import StoragePrices
+from gridwright.catalog.instances import (
+    Ebs,
+    InstanceStore,
+    InstanceType,
+    Network,
+    attachment_limits,
+    networks_elsewhere,
+)
+from gridwright.catalog.managed import MB, ManagedDeployment, ManagedOffer
+from gridwright.catalog.prices import Price, ServicePrices, StoragePrices
 from gridwright.catalog.volumes import VolumeType
 
 PAPERS = "published measurement"

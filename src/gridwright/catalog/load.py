@@ -30,33 +30,36 @@ from pydantic import (
 )
 
 from gridwright.catalog.contents import Catalog
-from gridwright.catalog.facts import Fact, Source
-from gridwright.catalog.instance_files import Instances, read_beside, read_instance_rows
+from gridwright.catalog.facts import Fact, Source, optional, rows, source
 from gridwright.catalog.instances import (
     Architecture,
     Ebs,
+    Instances,
     InstanceStore,
     InstanceType,
     Medium,
     Network,
     Provider,
+    read_beside,
+    read_instance_rows,
 )
-from gridwright.catalog.managed import MB, ManagedDeployment, Tier
-from gridwright.catalog.offer_prices import priced_components
-from gridwright.catalog.offers import managed_offers
-from gridwright.catalog.prices import InstancePrices, Price
-from gridwright.catalog.services import read_service_prices
-from gridwright.catalog.storage_prices import GIB, Ratio, StoragePrices, no_ratio
-from gridwright.catalog.tables import optional, rows, source
+from gridwright.catalog.managed import MB, ManagedDeployment, Tier, managed_offers, priced_components
+from gridwright.catalog.prices import (
+    GIB,
+    InstancePrices,
+    Price,
+    Ratio,
+    StoragePrices,
+    no_ratio,
+    read_service_prices,
+)
 from gridwright.catalog.volumes import VolumeType
 from gridwright.errors import nearest
 from gridwright.units import Rate
 from gridwright.yamltext.fields import FieldError, Size, TotalRate
-from gridwright.yamltext.format import FileFormat
 from gridwright.yamltext.load import parse, read_file
-from gridwright.yamltext.source import show
-from gridwright.yamltext.structure import Section
-from gridwright.yamltext.together import KEY, Refused, validated_with
+from gridwright.yamltext.source import FileFormat, show
+from gridwright.yamltext.structure import KEY, Refused, Section, validated_with
 
 CATALOG_YAML = FileFormat(
     name="catalogue of your own",

@@ -1,13 +1,18 @@
-"""Managed file systems: FSx for Lustre by deployment type and throughput tier."""
+"""Managed file systems: FSx for Lustre by deployment and tier, and named offers of any cloud.
+
+The planner builds the former by itself. The latter, with published limits and prices, are for predictions of
+a file system that somebody else runs, also in clouds in which Gridwright builds nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from gridwright.catalog.facts import Fact, Source
+from gridwright.catalog.facts import RATE_UNITS, Fact, Source, per, rows, source
 from gridwright.catalog.instances import Provider
-from gridwright.catalog.storage_prices import GIB, StoragePrices
+from gridwright.catalog.prices import GIB, Price, StoragePrices
 from gridwright.errors import GridwrightError, Problem
 from gridwright.units import HOURS_PER_MONTH, Bytes
 
@@ -146,3 +151,142 @@ class ManagedDeployment:
 
 def _gib(size: int) -> str:
     return f"{size // GIB} GiB"
+
+
+OFFER_COLUMNS = ("provider", "offer", "protocol", "fact", "value", "unit", "source", "date")
+
+_SIZES = {"TB": 1e12, "GiB": 2.0**30, "TiB": 2.0**40}
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedOffer:
+    """One offer and its published facts; a limit that nobody publishes has no fact.
+
+    `read`, `write`: what all clients together get of one file system, each alone. `mixed_read`,
+    `mixed_write`: both at once. `by_capacity`: what each TB or TiB of capacity brings, for reads and writes
+    together. `client`: what one client gets, with the service's own client; `client_plain` with any other.
+    `throughput_min`, `throughput_max`, `throughput_step`: throughput is bought apart from capacity, in steps.
+    `capacity_min`, `capacity_max`, `capacity_step`: sizes on sale; from `capacity_large` on the step is
+    `capacity_step_large`. `pool_step`: capacity is paid in pools of
+    whole steps, and several file systems may share a pool. `capacity_fixed`: 1 where the size never changes.
+    `read_cache_min`, `read_cache_max`: sizes of an SSD cache. `nconnect`: connections of one mount that the
+    provider advises. `version_max`: the newest version of NFS that it speaks.
+    """
+
+    name: str
+    provider: str
+    protocol: str
+    facts: Mapping[str, Fact]
+
+    @property
+    def tier(self) -> str:
+        """The number at the end of its name, MB/s for each TB or TiB; empty where it has none."""
+        found = self.name.rpartition("-")[2]
+        return found if found.isdigit() else ""
+
+    def figure(self, fact: str) -> float | None:
+        """Return a rate in bytes/s (by_capacity: for each byte of capacity), a size in bytes, or a count.
+
+        None where nobody publishes it.
+        """
+        found = self.facts.get(fact)
+        if found is None:
+            return None
+        if found.unit in _SIZES:
+            return found.value * _SIZES[found.unit]
+        if found.unit.partition("/s")[0] + "/s" in RATE_UNITS:
+            factor, divisor = per(found.unit)
+            return found.value * factor / _SIZES.get(divisor, 1.0)
+        return found.value
+
+
+@cache
+def managed_offers() -> dict[str, ManagedOffer]:
+    """Return all packaged offers, by name."""
+    facts: dict[tuple[str, str, str], dict[str, Fact]] = {}
+    for provider, offer, protocol, fact, value, unit, text, date in rows("managed-offers.csv", OFFER_COLUMNS):
+        of_offer = facts.setdefault((provider, offer, protocol), {})
+        of_offer[fact] = Fact(float(value), unit, source(text, date))
+    return {
+        offer: ManagedOffer(offer, provider, protocol, each)
+        for (provider, offer, protocol), each in facts.items()
+    }
+
+
+STORAGE, THROUGHPUT, PERFORMANCE = "storage", "throughput", "performance"
+"""Components of prices; OCI asks for performance units beside storage."""
+BY_USE = ("read", "write")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferPrice:
+    """List prices of an offer in a region.
+
+    `usd_per_gib_month` goes by capacity, `usd_per_mb_month` by each MB/s (10^6 bytes) that is bought.
+    `usd_per_gib_moved` is asked beside that for each GiB by operation, and depends on what jobs do. `notes`
+    say what is estimated and how.
+    """
+
+    usd_per_gib_month: float
+    usd_per_mb_month: float
+    usd_per_gib_moved: dict[str, float]
+    sources: tuple[Source, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether an hour has a price whatever the jobs do."""
+        return not self.usd_per_gib_moved
+
+    def usd_per_hour(self, capacity_bytes: float, bought_bytes_per_s: float) -> float:
+        """USD for one hour of so much capacity and throughput; a month has 730 hours."""
+        month = self.usd_per_gib_month * capacity_bytes / GIB
+        month += self.usd_per_mb_month * bought_bytes_per_s / MB
+        return month / HOURS_PER_MONTH
+
+    def moved_usd_per_hour(self, bytes_per_s: float, operation: str) -> float:
+        """USD for one hour in which so many bytes are read or written each second."""
+        return self.usd_per_gib_moved.get(operation, 0.0) * bytes_per_s * 3600 / GIB
+
+
+def offer_price(offer: ManagedOffer, prices: StoragePrices, region: str) -> OfferPrice | None:
+    """Return what is listed of an offer; None where its capacity has no price.
+
+    In a region without a price of its own the one region that is listed counts, and a note says so.
+    """
+    found = {name: price for name in priced_components(offer) if (price := _nearest(prices, name, region))}
+    if STORAGE not in found:
+        return None
+    usd = found[STORAGE].usd
+    if PERFORMANCE in found:
+        usd += found[PERFORMANCE].usd * float(offer.tier)
+    return OfferPrice(
+        usd,
+        found[THROUGHPUT].usd if THROUGHPUT in found else 0.0,
+        {name: found[name].usd for name in BY_USE if name in found},
+        tuple(dict.fromkeys(price.source for price in found.values())),
+        tuple(_notes(prices, region, list(found.values()), has_units=PERFORMANCE in found)),
+    )
+
+
+def priced_components(offer: ManagedOffer) -> tuple[str, ...]:
+    """What an offer may have prices of: capacity, throughput, and each GiB read or written."""
+    units = (PERFORMANCE,) if offer.provider == "oci" and offer.tier else ()
+    return (STORAGE, *units, THROUGHPUT, *BY_USE)
+
+
+def _nearest(prices: StoragePrices, component: str, region: str) -> Price | None:
+    """The price in the region, else the only one that is listed anywhere."""
+    if found := prices.known(component, region):
+        return found
+    elsewhere = [each[component] for each in prices.by_region.values() if component in each]
+    return Price(elsewhere[0].usd, elsewhere[0].source, estimate=True) if len(elsewhere) == 1 else None
+
+
+def _notes(prices: StoragePrices, region: str, found: Sequence[Price], *, has_units: bool) -> Iterator[str]:
+    if any(price.estimate for price in found):
+        listed = " and ".join(prices.regions())
+        yield f"an estimate for {region or 'any region'}, from what is listed for {listed}"
+    if has_units:
+        # B111091 + tier x B111092 lies 5 to 10 % above what AWS and Google list for each of the same tiers.
+        yield "one performance unit is taken for each MB/s per TB, which Oracle's list does not say"

@@ -1,21 +1,22 @@
-"""Prices of instances by region: the packaged lists, read when first asked for, with the user's own on top.
+"""Prices by region: of instances, of storage, and of services beside them.
 
-Of two packaged lists the newer one counts. A type that is newer than the list of its region is estimated from
-its price in us-east-1; a type that the list of its region leaves out is not sold there and has no price. In a
-region that no list has, every type that us-east-1 has is estimated.
+Of instances those of the packaged lists, with the user's own on top. Of two packaged lists the newer one
+counts. A type that is newer than the list of its region is estimated from its price in us-east-1; a type that
+the list of its region leaves out is not sold there and has no price. In a region that no list has, every type
+that us-east-1 has is estimated.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from statistics import median
 
-from gridwright.catalog.facts import Source
+from gridwright.catalog.facts import DATA, Source, rows, source
 from gridwright.catalog.instances import InstanceType, Provider
-from gridwright.catalog.tables import DATA, rows, source
+from gridwright.errors import GridwrightError, input_error, nearest
 
 OWN = Source("catalog.yaml", "the user's own")
 OCI_RATE_COLUMNS = (
@@ -191,3 +192,102 @@ def scaled(home: Price, ratio: float) -> Price:
     """Return an estimate of a price that is listed in us-east-1 only."""
     said = source(f"estimate: {ratio:.3g} times the price of {HOME} ({home.source.text})", home.source.date)
     return Price(home.usd * ratio, said, estimate=True)
+
+
+GIB = 2**30
+"""Providers bill storage by the GiB and call it GB."""
+
+Ratio = Callable[[str], float | None]
+"""What a region asks relative to us-east-1; None where that is not known."""
+
+
+def no_ratio(_: str) -> float | None:
+    """Nothing is known of any region."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePrices:
+    """USD per month of one item, by region and component.
+
+    `by_region["us-east-1"]["capacity"]` is USD per GiB and month. Prices that hold in every region
+    stand under the empty name. A region without a price of its own is estimated: what instances cost there
+    relative to us-east-1 (`ratio`), times the price in us-east-1.
+    """
+
+    item: str
+    by_region: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
+    ratio: Ratio = no_ratio
+
+    def regions(self) -> tuple[str, ...]:
+        """Regions with prices; empty when one price holds everywhere."""
+        return tuple(sorted(region for region in self.by_region if region))
+
+    def known(self, component: str, region: str) -> Price | None:
+        """Price of one component in `region`, listed or estimated; None where none is known."""
+        own = self.by_region.get(region, {}).get(component)
+        return own or self.by_region.get("", {}).get(component) or self._estimate(component, region)
+
+    def _estimate(self, component: str, region: str) -> Price | None:
+        home = self.by_region.get(HOME, {}).get(component)
+        ratio = self.ratio(region) if home else None
+        return scaled(home, ratio) if home and ratio else None
+
+    def components(self) -> tuple[str, ...]:
+        """What has a price in any region, in alphabetical order."""
+        return tuple(sorted({name for prices in self.by_region.values() for name in prices}))
+
+    def of(self, component: str, region: str) -> Price:
+        """Price of one component in `region`.
+
+        Raises GridwrightError where none is known: it names the nearest region that has one and
+        how to state it.
+        """
+        found = self.known(component, region)
+        if found is None:
+            raise self.missing(component, region)
+        return found
+
+    def missing(self, component: str, region: str) -> GridwrightError:
+        """Return the error for a price that nobody told the catalogue."""
+        with_price = [each for each in self.regions() if component in self.by_region[each]]
+        close = nearest(region, with_price) or next(iter(with_price), None)
+        there = f"the nearest region with a price is {close}; " if close else "no region has one; "
+        return input_error(
+            f"no price of {self.item} ({component}) is known in the region {region}",
+            remedy=f"{there}write yours into catalog.yaml beside the grid spec, under "
+            f"prices: storage: {region}: {self.item}: {component}",
+        )
+
+
+_COLUMNS = ("provider", "item", "region", "usd", "unit", "source", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePrices:
+    """USD by item and region; `units` says per what, such as USD/h or USD/GB-month."""
+
+    by_item: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    ratio: Ratio = no_ratio
+
+    def usd(self, item: str, region: str) -> float | None:
+        """Price of one unit of `item` in `region`, listed or estimated; None where none is known."""
+        prices = self.by_item.get(item, {})
+        if price := prices.get(region):
+            return price.usd
+        home, ratio = prices.get(HOME), self.ratio(region)
+        return scaled(home, ratio).usd if home and ratio else None
+
+
+def read_service_prices(own: Mapping[str, Mapping[str, Price]], ratio: Ratio = no_ratio) -> ServicePrices:
+    """The packaged prices, with the user's `own[region][item]` before them."""
+    found: dict[str, dict[str, Price]] = {}
+    units: dict[str, str] = {}
+    for _, item, region, usd, unit, text, date in rows("cloud-prices.csv", _COLUMNS):
+        found.setdefault(item, {})[region] = Price(float(usd), source(text, date))
+        units[item] = unit
+    for region, prices in own.items():
+        for item, price in prices.items():
+            found[item][region] = price
+    return ServicePrices(found, units, ratio)

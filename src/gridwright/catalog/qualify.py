@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gridwright.catalog.facts import rows
 from gridwright.catalog.instances import InstanceType
-from gridwright.catalog.tables import rows
 
 NETWORK_BYTES_PER_S_PER_CORE = 100e6
 """Default threshold: the low end of the overall recommendation, 100 MB/s per core (002.rec.overall_low).

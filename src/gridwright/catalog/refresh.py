@@ -1,13 +1,15 @@
 """Fetches specifications and prices from clouds themselves: EC2 with credentials, Oracle's list without.
 
-Clients of AWS for the catalogue, bounded in time and tries; what goes wrong is told in one sentence.
-
-Reads products of AWS's Pricing API: what an instance type costs by the hour, and volumes by the month.
+Makes rows of the catalogue out of what EC2 and AWS's Pricing API answer, whose clients are bounded in time
+and tries, and prices out of Oracle's public list. What is not understood is counted, and its packaged facts
+stay.
 """
 
 from __future__ import annotations
 
 import re
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,12 +18,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from gridwright.catalog import oracle_list
-from gridwright.catalog.ec2 import ec2_row, plain
+from gridwright.catalog.facts import rows
 from gridwright.catalog.refreshed import (
     PRICES_FILE,
     PriceRow,
+    plain,
     read_price_rows,
     refuse_unreadable,
     refuse_unwritable,
@@ -30,6 +33,112 @@ from gridwright.catalog.refreshed import (
 )
 from gridwright.errors import GridwrightError, environment_error, input_error, nearest
 from gridwright.own_directories import hold_settings_of_home
+
+Row = dict[str, object]
+"""Cells by column of the catalogue's instance types."""
+
+FIXED_RATE = re.compile(r"(?:(\d+)x )?([\d.]+) Gigabit")
+"""A network text that names a rate and not a hope: `200 Gigabit`, `4x 100 Gigabit`."""
+
+_MAC = "_mac"
+
+
+def ec2_row(facts: Mapping[str, Any], source: str, date: str) -> Row | None:
+    """Return one type as EC2 lists it; None for Macs, which run no grid.
+
+    Raises KeyError, ValueError when a field is missing or new.
+    """
+    architecture = facts["ProcessorInfo"]["SupportedArchitectures"][-1]
+    if architecture.endswith(_MAC):
+        return None
+    cpu = facts["VCpuInfo"]
+    name = facts["InstanceType"]
+    return {
+        "name": name,
+        "provider": "aws",
+        "family": name.partition(".")[0],
+        "cores": cpu["DefaultCores"],
+        "vcpus": cpu["DefaultVCpus"],
+        "memory_bytes": facts["MemoryInfo"]["SizeInMiB"] << 20,
+        "architecture": architecture,
+        **_network_columns(facts["NetworkInfo"]),
+        **_volume_columns(facts["EbsInfo"]),
+        **_store_columns(facts.get("InstanceStorageInfo")),
+        "current": facts["CurrentGeneration"],
+        "accelerators": _accelerators(facts),
+        "bare_metal": facts["BareMetal"],
+        "burstable_cpu": facts["BurstablePerformanceSupported"],
+        "source": source,
+        "date": date,
+    }
+
+
+def _network_columns(network: Mapping[str, Any]) -> Row:
+    """Rates of all cards together.
+
+    The fields of the cards sometimes repeat the total, so with several cards the text of the
+    instance (`200 Gigabit`, `4x 100 Gigabit`) is the total. With one card, a text that names the
+    card's peak as a fixed rate above its baseline is the rate inside a placement group
+    (c3.8xlarge, r3.8xlarge).
+    """
+    cards = network["NetworkCards"]
+    fixed = FIXED_RATE.fullmatch(network["NetworkPerformance"])
+    total = float(fixed[2]) * int(fixed[1] or 1) if fixed else None
+    if len(cards) > 1:
+        if total is None:
+            raise ValueError(f"no total for several cards: {network['NetworkPerformance']}")
+        return {"network_gbit_per_s": total, "network_peak_gbit_per_s": total, "nics": len(cards)}
+    baseline, peak = float(cards[0]["BaselineBandwidthInGbps"]), float(cards[0]["PeakBandwidthInGbps"])
+    row: Row = {"network_gbit_per_s": baseline, "network_peak_gbit_per_s": peak, "nics": 1}
+    if total is not None and baseline < total == peak:
+        row["placement_gbit_per_s"] = total
+    return row
+
+
+def _volume_columns(ebs: Mapping[str, Any]) -> Row:
+    """Rates to and from volumes: `dedicated`, `optional` (to be asked for) or `shared` with the network."""
+    if ebs["EbsOptimizedSupport"] == "unsupported":
+        return {"volumes": "shared"}
+    info = ebs["EbsOptimizedInfo"]
+    return {
+        "volumes": "dedicated" if ebs["EbsOptimizedSupport"] == "default" else "optional",
+        "volume_mb_per_s": float(info["BaselineThroughputInMBps"]),
+        "volume_peak_mb_per_s": float(info["MaximumThroughputInMBps"]),
+        "volume_iops": info["BaselineIops"],
+        "volume_peak_iops": info["MaximumIops"],
+    }
+
+
+def _store_columns(store: Mapping[str, Any] | None) -> Row:
+    """Disks of the instance itself; sizes are decimal GB."""
+    if store is None:
+        return {}
+    (disks,) = store["Disks"]
+    return {
+        "store_disks": disks["Count"],
+        "store_disk_gb": disks["SizeInGB"],
+        "store_medium": disks["Type"],
+        "store_nvme": store["NvmeSupport"] != "unsupported",
+    }
+
+
+def _accelerators(facts: Mapping[str, Any]) -> int:
+    """GPUs (or parts of one), FPGAs, media and inference devices.
+
+    A Neuron device is listed as an inference one, too, and some Trainium types list none.
+    """
+    counts = [
+        sum(device["Count"] or 1 for device in facts.get(group, {}).get(devices, ()))
+        for group, devices in (
+            ("GpuInfo", "Gpus"),
+            ("FpgaInfo", "Fpgas"),
+            ("MediaAcceleratorInfo", "Accelerators"),
+            ("InferenceAcceleratorInfo", "Accelerators"),
+            ("NeuronInfo", "NeuronDevices"),
+        )
+    ]
+    return max(*counts, int(facts["InstanceType"].startswith("trn")))
+
 
 GIB_PER_MIB = 1024
 """The list has throughput of volumes by GiB/s and month, the catalogue by MiB/s and month."""
@@ -241,6 +350,117 @@ _VOLUME_FAMILIES = ("Storage", "System Operation", "Provisioned Throughput")
 _EXAMPLES = 3
 
 
+ORACLE_LIST = "https://apexapps.oracle.com/pls/apex/cetools/api/v1/products/?currencyCode=USD"
+"""Oracle's list as JSON: what its page of prices is made from."""
+ORACLE_TIMEOUT_S = 30.0
+ORACLE_ATTEMPTS = 4
+LARGEST_ORACLE_LIST = 64 << 20
+PART_COLUMNS = ("item", "component", "part", "units", "source", "date")
+_PAY_AS_YOU_GO = "PAY_AS_YOU_GO"
+
+FetchOracle = Callable[[], bytes]
+
+
+class _OraclePrice(BaseModel):
+    model: str = ""
+    value: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    beyond: float | None = Field(default=None, alias="rangeMin")
+
+
+class _OracleLocalization(BaseModel):
+    currency: str = Field(default="USD", alias="currencyCode")
+    prices: Sequence[_OraclePrice] = ()
+
+
+class _OracleItem(BaseModel):
+    part: str = Field(alias="partNumber")
+    localizations: Sequence[_OracleLocalization] = Field(default=(), alias="currencyCodeLocalizations")
+
+    def usd(self) -> float | None:
+        """The price on demand; of several by amount, the one beyond what is free or cheaper at first."""
+        found = [
+            (price.beyond or 0.0, price.value)
+            for localization in self.localizations
+            if localization.currency == "USD"
+            for price in localization.prices
+            if price.model == _PAY_AS_YOU_GO and price.value is not None
+        ]
+        return max(found)[1] if found else None
+
+
+class _OracleList(BaseModel):
+    items: Sequence[object]
+
+
+def fetch_oracle_list() -> bytes:
+    """The list as Oracle sends it. Raises GridwrightError (ENVIRONMENT) where it cannot be had."""
+    try:
+        return _fetched()
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise environment_error(
+            f"Oracle's price list cannot be had: {error}",
+            where=ORACLE_LIST,
+            remedy="look at the network and the proxy settings (HTTPS_PROXY), and try again",
+        ) from error
+
+
+@retry(
+    retry=retry_if_exception_type(OSError),
+    stop=stop_after_attempt(ORACLE_ATTEMPTS),
+    wait=wait_exponential(max=8),
+    reraise=True,
+)
+def _fetched() -> bytes:
+    request = urllib.request.Request(ORACLE_LIST, headers={"Accept": "application/json"})
+    with urllib.request.urlopen(request, timeout=ORACLE_TIMEOUT_S) as answer:  # noqa: S310 - an address of our own
+        content: bytes = answer.read(LARGEST_ORACLE_LIST + 1)
+    if len(content) > LARGEST_ORACLE_LIST:
+        raise ValueError(f"it has over {LARGEST_ORACLE_LIST >> 20} MiB, and such a list has one or two")
+    return content
+
+
+def oracle_prices(content: bytes) -> tuple[Mapping[tuple[str, str], float], Mapping[str, str]]:
+    """USD by item and component of the catalogue, and why parts of the list that it needs were not read.
+
+    Raises GridwrightError (ENVIRONMENT) for what is no list at all.
+    """
+    try:
+        listed = _OracleList.model_validate_json(content)
+    except ValidationError as error:
+        raise environment_error(
+            f"what Oracle sent is no price list: {content[:60]!r}",
+            where=ORACLE_LIST,
+            remedy="open the address in a browser: a proxy may have answered in its place",
+        ) from error
+    required = {part for _, _, part, *_ in rows("oci-parts.csv", PART_COLUMNS)}
+    prices: dict[str, float] = {}
+    unread: dict[str, str] = {}
+    for item in _oracle_items(listed, required, unread):
+        usd = item.usd()
+        if usd is None:
+            unread[item.part] = "it has no price on demand in USD"
+        else:
+            prices[item.part] = usd
+    found = {}
+    for name, component, part, units, *_ in rows("oci-parts.csv", PART_COLUMNS):
+        if part in prices:
+            found[name, component] = prices[part] / float(units)
+        else:
+            unread.setdefault(part, "the list does not have it")
+    return found, unread
+
+
+def _oracle_items(listed: _OracleList, required: set[str], unread: dict[str, str]) -> Iterator[_OracleItem]:
+    for item in listed.items:
+        part = item.get("partNumber") if isinstance(item, Mapping) else None
+        if not isinstance(part, str) or part not in required:
+            continue
+        try:
+            yield _OracleItem.model_validate(item)
+        except ValidationError as error:
+            unread[part] = error.errors(include_url=False, include_input=False)[0]["msg"]
+
+
 @dataclass
 class Fetched:
     """What was fetched, and what could not be read or had."""
@@ -285,7 +505,7 @@ def refresh(
     clients: Clients | None = None,
     *,
     providers: Collection[str] = PROVIDERS,
-    oracle: Callable[[], bytes] = oracle_list.fetch,
+    oracle: Callable[[], bytes] = fetch_oracle_list,
 ) -> Fetched:
     """Write what EC2 lists and asks for in `regions` to `out`, and prices of storage and OCI beside it.
 
@@ -437,7 +657,7 @@ def _list(page: object, key: str) -> Iterable[Any]:
 
 
 def _oracle(content: bytes, today: str, done: Fetched) -> Iterator[PriceRow]:
-    prices, unread = oracle_list.oracle_prices(content)
+    prices, unread = oracle_prices(content)
     for part, why in unread.items():
         done.note("Oracle's parts", f"{part}: {why}")
     for (item, component), usd in prices.items():

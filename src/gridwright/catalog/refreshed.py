@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 
-from gridwright.catalog.ec2 import plain
-from gridwright.catalog.instance_files import INSTANCE_COLUMNS, Beside, instance_from, read_beside
-from gridwright.catalog.instances import InstanceType
+from gridwright.catalog.facts import source
+from gridwright.catalog.instances import INSTANCE_COLUMNS, Beside, InstanceType, instance_from, read_beside
 from gridwright.catalog.prices import Price
-from gridwright.catalog.tables import source
 from gridwright.errors import GridwrightError, Problem
 
 FILE = "catalog.csv"
@@ -177,3 +175,12 @@ def _write(path: Path, lines: Iterable[Iterable[object]], read: Callable[[Path],
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def plain(value: object) -> object:
+    """Spell a value the same way on every machine: whole numbers without a point, yes as 1."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return "" if value is None else value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gridwright.catalog.facts import Fact
 from gridwright.catalog.instances import Provider
-from gridwright.catalog.storage_prices import GIB, StoragePrices
+from gridwright.catalog.prices import GIB, StoragePrices
 from gridwright.errors import GridwrightError, Problem
 from gridwright.units import HOURS_PER_MONTH, Bytes, format_rate
 

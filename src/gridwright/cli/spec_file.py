@@ -1,4 +1,4 @@
-"""Finds and loads the grid spec for verbs."""
+"""The spec and the grid that a verb is about, and files of a grid rendered with the facts of this machine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import os
 import shlex
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from gridwright.cli.arguments import DEFAULT_SPEC, typed_command
+import typer
+
+from gridwright.cli.arguments import DEFAULT_SPEC, read_path, typed_command
 from gridwright.cli.named_spec import BY_GRID_FLAG, OF_GROUPS, remember
 from gridwright.cli.verbosity import say
 from gridwright.errors import environment_error, input_error
 
 if TYPE_CHECKING:
+    from gridwright.grid.grid import Grid
+    from gridwright.providers.rendering import Rendering
     from gridwright.spec import GridSpec
 
 
@@ -135,3 +139,58 @@ def make_libraries(spec: GridSpec) -> None:
 
     if made := make_library_directories(spec):
         say(f"made: {', '.join(made)}: libraries of grid {spec.name}, which were not there")
+
+
+GridFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--grid",
+        envvar="GRIDWRIGHT_GRID",
+        metavar="FILE",
+        parser=read_path,
+        help="The grid spec.  [default: grid.yaml]",
+    ),
+]
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="A job such as 17, or an element: 17_3.")]
+JobNames = Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs such as 17, or elements: 17_3.")]
+
+
+def open_grid(file: Path | None) -> Grid:
+    """Load a grid spec, and open its grid. Raises GridwrightError."""
+    from gridwright.grid.grid import Grid
+
+    return Grid.open(load_placed(file))
+
+
+_MOUNTS = Path("/proc/mounts")
+
+
+def render_here(spec: GridSpec, slurm: str) -> Rendering:
+    """Every file of a grid, with the facts of this machine where it is made of machines like this one.
+
+    `slurm` is the release that its configuration is for. Raises GridwrightError (INPUT).
+    """
+    from gridwright.providers import provider_of
+    from gridwright.providers.machines import HostMachine
+    from gridwright.runs.host import host_facts
+    from gridwright.schedulers.machines import NodeHardware, detect_cgroups
+
+    host = host_facts()
+    machine = NodeHardware(
+        name=host.hostname.partition(".")[0],
+        cores_per_socket=host.physical_cores,
+        threads_per_core=max(1, host.logical_cpus // host.physical_cores),
+        memory_bytes=host.memory_bytes,
+    )
+    host_machine = HostMachine(machine, detect_cgroups(_MOUNTS.read_text()))
+    return provider_of(spec).render(spec, host_machine, slurm)
+
+
+def render_image_here(spec: GridSpec, slurm: str) -> Rendering:
+    """Files of a build of an image. Raises GridwrightError (INPUT)."""
+    from gridwright.providers import provider_of
+    from gridwright.providers.provider import images_of
+
+    remedy = "leave --image out: what nodes of their own need is in the playbook"
+    where = str(spec.file) if spec.file else None
+    return images_of(provider_of(spec), where, remedy).render(spec, slurm)

@@ -68,6 +68,13 @@ VERBS: Mapping[str, Mapping[str, str]] = {
 }
 """Area, verb, what it does. The verb `up` of area `build` is `up` in `gridwright.cli.build.up`: a function
 with the flags as parameters, or a `typer.Typer` of several commands."""
+CHAPTERS: Mapping[str, str] = {
+    **dict.fromkeys(("init", "schema"), "check"),
+    **dict.fromkeys(("status", "stop", "start", "down"), "up"),
+    "report": "runs",
+    **dict.fromkeys(("logs", "cancel", "wait", "explain"), "jobs"),
+}
+"""The module of a verb that stands in the module of another verb of its area."""
 
 
 class Verbs(TyperGroup):
@@ -93,7 +100,8 @@ class _Commands(Mapping[str, Any]):
         if area is None:
             raise KeyError(name)
         attribute = name.replace("-", "_")
-        found = getattr(import_module(f"gridwright.cli.{area}.{attribute}"), attribute)
+        module = import_module(f"gridwright.cli.{area}.{CHAPTERS.get(name, attribute)}")
+        found = getattr(module, attribute)
         if isinstance(found, typer.Typer):
             for registered_command in found.registered_commands:
                 registered_command.callback = (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.catalog.offer_prices import OfferPrice, offer_price
-from gridwright.catalog.offers import ManagedOffer
+from gridwright.catalog.managed import ManagedOffer, OfferPrice, offer_price
 from gridwright.errors import Finding
 from gridwright.filesystems.resources import Cost
 from gridwright.filesystems.service_model import ServiceFileSystem

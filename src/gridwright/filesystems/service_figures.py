@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gridwright.catalog.offers import ManagedOffer
+from gridwright.catalog.managed import ManagedOffer
 from gridwright.filesystems.resources import OPERATIONS, Operation, PublishedMix
 from gridwright.filesystems.service_limits import ClientLimits, ServiceLimits
 from gridwright.filesystems.service_model import ServiceFileSystem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.catalog.offers import ManagedOffer
+from gridwright.catalog.managed import ManagedOffer
 from gridwright.filesystems.resources import Contribution, Cost, ServiceTerms
 from gridwright.filesystems.service_cost import usd_per_hour
 from gridwright.filesystems.service_figures import figures_of, published_mix

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from gridwright.catalog import Catalog, InstanceType, VolumeType
-from gridwright.catalog.attachments import free_attachments
+from gridwright.catalog.instances import free_attachments
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.growth import Growth
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.beneath import remove_tree
 from gridwright.commands import CommandOutput
-from gridwright.errors import GridwrightError, environment_error
+from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.grid.nodes import (
     GridNode,
     KnownNodes,
@@ -35,14 +35,14 @@ from gridwright.schedulers.job import JobRequest, NodeState
 from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.services.connections import Listener
+from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 from gridwright.state_parts import fresh_directory
 
 if TYPE_CHECKING:
     from gridwright.grid.launching import NodeLauncher
-    from gridwright.grid.node_python import NodePythons
+    from gridwright.grid.node_python import NodePythons, Packages
     from gridwright.grid.outages import OutageCauses
-    from gridwright.grid.shared_python import Packages
     from gridwright.providers.provider import GridHere
     from gridwright.schedulers.policies import SettingComparison
     from gridwright.schedulers.usage import JobUsage
@@ -279,8 +279,7 @@ class Grid:
 
     @cached_property
     def _pythons(self) -> NodePythons:
-        from gridwright.grid.extensions import extensions_of
-        from gridwright.grid.node_python import NodePythons
+        from gridwright.grid.node_python import NodePythons, extensions_of
 
         return NodePythons(self.head, extensions_of(self.spec))
 
@@ -335,8 +334,7 @@ class Grid:
 
         It is made where there is none; see SharedPython. Raises GridwrightError where packages lack.
         """
-        from gridwright.grid.extensions import extensions_of
-        from gridwright.grid.shared_python import SharedPython
+        from gridwright.grid.node_python import SharedPython, extensions_of
 
         return SharedPython(self.head, self.state, extensions_of(self.spec)).path(packages, nodes)
 
@@ -413,3 +411,31 @@ class Grid:
         listener, host = self.head.listen()
         self._port = listener.getsockname()[1]
         return listener, host
+
+
+_NOW = "gridwright stop --now stops all the same"
+
+
+def refuse_busy(spec: GridSpec) -> None:
+    """Raise GridwrightError (ENVIRONMENT) where nodes run jobs, or where nobody tells whether they do."""
+    grid = Grid.open(spec)
+    if not grid.has_queue:
+        return
+    try:
+        states = grid.states
+    except GridwrightError as error:
+        problem = Problem(
+            "nobody tells whether jobs run on this grid",
+            where=str(spec.file) if spec.file else None,
+            remedy=f"mend what follows; or {_NOW}",
+        )
+        raise GridwrightError(problem, *error.problems, status=error.status) from error
+    busy = [state for state in states if state.free_cores < state.cores]
+    if busy:
+        cores = sum(each.cores - each.free_cores for each in busy)
+        raise environment_error(
+            f"jobs use {cores} cores on {fold_hosts([each.name for each in busy])}",
+            where=f"grid {spec.name}",
+            remedy=f"wait until they have ended (gridwright jobs shows them); or {_NOW}, and they end with "
+            "their nodes",
+        )

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.disagreements import disagreement_factor, networks_elsewhere
 from gridwright.catalog.facts import Doubt
+from gridwright.catalog.instances import disagreement_factor, networks_elsewhere
 from gridwright.model.margins import Margin
 
 

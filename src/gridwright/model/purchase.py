@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridwright.catalog.purchase import PURCHASE_OPTIONS, PurchaseOption, purchase_factors
+from gridwright.catalog.instances import PURCHASE_OPTIONS, PurchaseOption, purchase_factors
 from gridwright.filesystems.resources import Cost
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gridwright.monitor.history.places import history_file
+from gridwright.monitor.history.questions import history_file
 from gridwright.monitor.history.steady import OtherWriter, SteadyWriter
 from gridwright.monitor.sampler import Sampler
 

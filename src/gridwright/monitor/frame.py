@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from gridwright.monitor.job_rows import JobLoad, job_rows
+from gridwright.monitor.job_rows import JobLoad, OtherLoad, UserLoad, job_rows, other_rows, user_rows
 from gridwright.monitor.libraries import LibraryRow, WatchedLibrary, library_rows
-from gridwright.monitor.other_rows import OtherLoad, other_rows
 from gridwright.monitor.readings import MountedPlace, NodeSamples
 from gridwright.monitor.rows import (
     DiskRow,
@@ -35,7 +34,6 @@ from gridwright.monitor.served_rows import (
     serves_only,
     unreached,
 )
-from gridwright.monitor.user_rows import UserLoad, user_rows
 
 
 @dataclass(frozen=True, slots=True)

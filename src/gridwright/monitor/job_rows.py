@@ -1,14 +1,17 @@
-"""The jobs that `top` shows, made of what nodes were read to have done between two snapshots (pure).
+"""The jobs that `top` shows, their users, and what processes of no job use (pure).
 
-Rates are in bytes per second, times in seconds, parts from 0 to 1. None is what cannot be told.
+Made of what nodes were read to have done between two snapshots. What the jobs of each user did on a node are
+sums over all jobs, before any of these is left out. Rates are in bytes per second, times in seconds, parts
+from 0 to 1. None is what cannot be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from gridwright.monitor.readings import Key
 from gridwright.monitor.rows import SeenNode, as_part, whole
 
 Ranked = TypeVar("Ranked")
@@ -182,3 +185,200 @@ def _opened(nodes: Sequence[SeenNode]) -> dict[str, set[str]]:
         for job, directory in node.figures.labels("gridwright_job_open_files"):
             found.setdefault(job, set()).add(directory)
     return found
+
+
+OWNER = "gridwright_job_user"
+JOBS = "gridwright_user_jobs"
+UNKNOWN = "unknown"
+"""The user of jobs whose processes had ended before it was looked whose they are."""
+OF_USERS = {
+    "gridwright_job_cpu_seconds_total": "gridwright_user_cpu_seconds_total",
+    "gridwright_job_read_bytes_total": "gridwright_user_read_bytes_total",
+    "gridwright_job_written_bytes_total": "gridwright_user_written_bytes_total",
+    THERE: JOBS,
+}
+"""Sums, by what they are sums of; of jobs it is their number."""
+METRICS = tuple(OF_USERS.values())
+"""CPU time, bytes read, bytes written, and the number of jobs."""
+
+
+def user_values(values: Iterable[tuple[Key, float, int]]) -> list[tuple[Key, float, int]]:
+    """Sums by user. Each value has the seconds with it for which it stands: one sum for each number of these.
+
+    What stands for its own second alone comes first.
+    """
+    of_jobs = [each for each in values if each[0][0] in OF_USERS or each[0][0] == OWNER]
+    owners = {key[1]: key[2] for key, _, _ in of_jobs if key[0] == OWNER}
+    sums: dict[tuple[Key, int], float] = {}
+    for key, value, back in of_jobs:
+        metric = OF_USERS.get(key[0])
+        if metric is not None:
+            name = (metric, owners.get(key[1], UNKNOWN)), back
+            sums[name] = sums.get(name, 0.0) + (1.0 if metric == JOBS else value)
+    return [(key, sums[key, back], back) for key, back in sorted(sums, key=lambda each: each[1])]
+
+
+MOST_USERS = 100
+"""Users with a row of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserLoad:
+    """What the jobs of a user do on all nodes; `cpus` is CPU time per second, rates are bytes per second.
+
+    None is what one of these jobs does not tell.
+    """
+
+    user: str
+    jobs: int
+    """A job on several nodes counts once, but for those of which a node tells a sum alone."""
+    cpus: float | None
+    read_bytes_per_s: float | None
+    written_bytes_per_s: float | None
+
+    @property
+    def moved_bytes_per_s(self) -> float:
+        """Bytes read and written per second, as far as they are known."""
+        return (self.read_bytes_per_s or 0.0) + (self.written_bytes_per_s or 0.0)
+
+
+def user_rows(nodes: Sequence[SeenNode]) -> list[UserLoad]:
+    """Users, those that move most first; beyond MOST_USERS, one row has the sums of all others."""
+    sums: dict[str, dict[str, float]] = {}
+    untold: set[tuple[str, str]] = set()
+    jobs: dict[str, set[str]] = {}
+    hidden: dict[str, float] = {}
+    for node in nodes:
+        owners = {labels[0]: labels[1] for labels in node.figures.labels(OWNER) if len(labels) == 2}
+        named: dict[str, set[str]] = {}
+        for (job,) in node.figures.labels(THERE):
+            if job != SUM:
+                named.setdefault(owners.get(job, UNKNOWN), set()).add(job)
+        untold |= _incomplete_sums(node, named)
+        for (metric, user), value in _sums_by_user(node).items():
+            held = sums.setdefault(user, {})
+            held[metric] = held.get(metric, 0.0) + value
+            if metric == JOBS:
+                here = named.get(user, set())
+                jobs.setdefault(user, set()).update(here)
+                hidden[user] = hidden.get(user, 0.0) + max(0.0, value - len(here))
+    return _bounded(
+        [
+            _user_load(user, held, untold, len(jobs.get(user, ())) + hidden.get(user, 0.0))
+            for user, held in sums.items()
+        ]
+    )
+
+
+def _sums_by_user(node: SeenNode) -> Mapping[tuple[str, str], float]:
+    """Sums by user of a node: as it kept them, else of its jobs."""
+    figures = node.figures
+    if figures.labels(JOBS):
+        keys = [(metric, *labels) for metric in METRICS for labels in figures.labels(metric)]
+        kept = {key: figures.rates.get(key, figures.gauges.get(key)) for key in keys}
+        return {(key[0], key[1]): value for key, value in kept.items() if value is not None}
+    return {(key[0], key[1]): value for key, value, _ in user_values(_values(node))}
+
+
+def _values(node: SeenNode) -> Iterator[tuple[Key, float, int]]:
+    for found in (node.figures.rates, node.figures.gauges):
+        for key, value in found.items():
+            yield key, value, 0
+
+
+def _incomplete_sums(node: SeenNode, named: Mapping[str, Collection[str]]) -> set[tuple[str, str]]:
+    """Sums that would be too small, and nobody would know: a job of that user does not tell its part."""
+    return {
+        (of_user, user)
+        for user, jobs in named.items()
+        for of_job, of_user in OF_USERS.items()
+        if of_job != THERE and any(node.figures.rate(of_job, job) is None for job in jobs)
+    }
+
+
+def _user_load(
+    user: str, held: Mapping[str, float], untold: Collection[tuple[str, str]], jobs: float
+) -> UserLoad:
+    cpus, read, written = (
+        None if (metric, user) in untold else held.get(metric) for metric in METRICS if metric != JOBS
+    )
+    return UserLoad(
+        user=user, jobs=round(jobs), cpus=cpus, read_bytes_per_s=read, written_bytes_per_s=written
+    )
+
+
+def _bounded(rows: Sequence[UserLoad]) -> list[UserLoad]:
+    ranked = sorted(rows, key=lambda row: (row.user == SUM, -row.moved_bytes_per_s, row.user))
+    kept = [row for row in ranked[:MOST_USERS] if row.user != SUM]
+    rest = ranked[len(kept) :]
+    if not rest:
+        return kept
+    return [
+        *kept,
+        UserLoad(
+            user=SUM,
+            jobs=sum(row.jobs for row in rest),
+            cpus=whole([row.cpus for row in rest]),
+            read_bytes_per_s=whole([row.read_bytes_per_s for row in rest]),
+            written_bytes_per_s=whole([row.written_bytes_per_s for row in rest]),
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProcess:
+    """Processes of one name and user that are of no job; None is what cannot be told."""
+
+    process: str
+    user: str
+    cpus: float | None
+    """CPU time per second."""
+    moved_bytes_per_s: float | None
+    """To and from storage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherLoad:
+    """What of a node no job accounts for. Rates in bytes per second; None where only root may know."""
+
+    node: str
+    machine: str
+    cpus: float | None
+    read_bytes_per_s: float | None
+    written_bytes_per_s: float | None
+    written_back_bytes_per_s: float
+    """By how much there was less in memory that is yet to be written: somebody wrote it earlier."""
+    sees_all: bool
+    """Whether all processes of its machine can be seen there: not from within a container."""
+    processes: tuple[OtherProcess, ...] = ()
+    """Those that moved or computed most."""
+
+
+def other_rows(nodes: Sequence[SeenNode]) -> list[OtherLoad]:
+    """One row for each node that answered."""
+    return [_other_load(node) for node in nodes]
+
+
+def _other_load(node: SeenNode) -> OtherLoad:
+    figures = node.figures
+    now, before = figures.gauge("node_memory_Dirty_bytes"), figures.earlier.get(("node_memory_Dirty_bytes",))
+    fell = 0.0 if now is None or before is None else max(0.0, before - now)
+    return OtherLoad(
+        node=node.name,
+        machine=node.last.machine or node.name,
+        cpus=figures.rate("gridwright_others_cpu_seconds_total"),
+        read_bytes_per_s=figures.rate("gridwright_others_read_bytes_total"),
+        written_bytes_per_s=figures.rate("gridwright_others_written_bytes_total"),
+        written_back_bytes_per_s=fell / node.seconds if node.seconds > 0 else 0.0,
+        sees_all=figures.gauge("gridwright_sees_all_processes") == 1.0,
+        processes=tuple(_processes(node)),
+    )
+
+
+def _processes(node: SeenNode) -> Iterator[OtherProcess]:
+    figures = node.figures
+    for labels in figures.labels("gridwright_process_moved_bytes_total"):
+        moved = figures.rate("gridwright_process_moved_bytes_total", *labels)
+        cpus = figures.rate("gridwright_process_cpu_seconds_total", *labels)
+        if moved or cpus:
+            yield OtherProcess(labels[0], labels[1], cpus, moved)

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gridwright.monitor.causes.measured import (
+    STORAGE,
+    Flows,
+    ResourceUse,
+    StatedLimit,
     allowance_uses,
     card_use,
     cpu_group_uses,
@@ -18,14 +22,25 @@ from gridwright.monitor.causes.measured import (
     disk_use,
     disks_to_judge,
     group_uses,
+    server_use,
+    stated_uses,
+    target_uses,
+    waits_of,
 )
-from gridwright.monitor.causes.served import server_use, target_uses, waits_of
-from gridwright.monitor.causes.stated import Flows, stated_uses
-from gridwright.monitor.causes.use import STORAGE, ResourceUse, StatedLimit
 from gridwright.monitor.readings import MountedPlace
-from gridwright.monitor.rows import DiskRow, NodeRow, SeenNode, moved_by_mount
+from gridwright.monitor.rows import (
+    HOLDS_UP,
+    WAITING,
+    DiskRow,
+    NodeRow,
+    SeenNode,
+    jobs_wait,
+    most_waited,
+    moved_by_mount,
+    somebody_waits,
+    waiting_part,
+)
 from gridwright.monitor.served_rows import unreached
-from gridwright.monitor.waiting import HOLDS_UP, WAITING, jobs_wait, most_waited, somebody_waits, waiting_part
 
 SERVED_WELL = 2.0
 """So many times what is required, moved for the time in which cores wait, holds nobody up: a core that

@@ -18,9 +18,7 @@ from gridwright.errors import GridwrightError
 from gridwright.foreign_text import visible, visible_in_line
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.recording import Recording
-from gridwright.monitor.served_views import Chosen, file_systems
-from gridwright.monitor.table_cells import proportions, sorted_rows
-from gridwright.monitor.views import notes, views
+from gridwright.monitor.views import Chosen, file_systems, notes, proportions, sorted_rows, views
 from gridwright.report.table import Column, Table
 from gridwright.report.terminal.frame import framed
 

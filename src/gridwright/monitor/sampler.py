@@ -59,8 +59,7 @@ from gridwright.interference.usage import Usage, UsedSoFar
 from gridwright.kernel_files import boot_id, names_in, number_of, text_of
 from gridwright.machine import physical_cores
 from gridwright.messages import encode
-from gridwright.monitor.group_sources import GroupSources
-from gridwright.monitor.job_sources import JobSources
+from gridwright.monitor.job_sources import GroupSources, JobSources
 from gridwright.monitor.mount_sources import (
     moved_sources,
     place_of,

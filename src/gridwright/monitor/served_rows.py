@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from gridwright.monitor.rates import figures
-from gridwright.monitor.readings import NodeSamples
+from gridwright.monitor.readings import NodeSamples, figures
 from gridwright.monitor.rows import NodeRow, SeenNode, TargetLoad, whole
 
 OST, MDT = "ost", "mdt"

@@ -1,25 +1,29 @@
-"""The tables of a picture, for whatever shows them (pure)."""
+"""The tables of a picture, of nodes, jobs and targets, for whatever shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console
 
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
 from gridwright.monitor.libraries import LibraryRow, Standing
 from gridwright.monitor.rows import DiskRow, NodeRow
-from gridwright.monitor.served_views import Chosen, recovery_lines, served_views
-from gridwright.monitor.table_cells import (
-    NOTHING,
-    figure,
-    last_words,
-    megabytes,
-    part,
-    size,
+from gridwright.monitor.served_rows import (
+    MDT_OPERATIONS,
+    ServedJob,
+    ServedMdt,
+    ServedOst,
+    by_server,
+    mdts_by_server,
+    waiting_words,
 )
-from gridwright.report.table import Cell, Table, TableRow, columns_of, keyed_row
+from gridwright.report.table import Cell, Column, Table, TableRow, columns_of, keyed_row
+from gridwright.report.terminal.frame import framed, printed, say
 from gridwright.spec.hosts import fold_hosts
+from gridwright.units import format_bytes
 
 _WORDS = {
     Standing.MET: "met",
@@ -30,6 +34,20 @@ _WORDS = {
     Standing.UNKNOWN: "cannot tell",
 }
 _STYLES = {Standing.MET: "green", Standing.BELOW: "red", Standing.UNKNOWN: "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a reader has chosen to see of targets."""
+
+    filesystem: str = ""
+    """Empty for all."""
+    servers: bool = False
+    """One row for each server."""
+
+    def has(self, filesystem: str) -> bool:
+        """Whether a row of this file system is shown."""
+        return self.filesystem in {"", filesystem}
 
 
 _ALL = Chosen()
@@ -223,3 +241,163 @@ def _silent(row: NodeRow) -> Iterator[str]:
 def _share(used: float | None, total: float | None) -> Cell:
     known = used is not None and total is not None
     return Cell(f"{size(used).text} of {size(total).text}" if known else NOTHING, value=used)
+
+
+OSTS, MDTS, SERVED_JOBS = "OSTs", "MDTs", "Jobs, as servers count"
+_OST_FIGURES = (
+    *("exports", "connects/s", "read MB/s", "write MB/s", "bulk/s", "locks", "grants/s", "cancels/s"),
+    *("cpu", "mem", "space"),
+)
+_MDT_FIGURES = (*(f"{name}/s" for name in MDT_OPERATIONS), "cpu", "mem", "space")
+_SERVED_JOB_FIGURES = ("read MB/s", "write MB/s", "reads/s", "writes/s", "operations/s")
+_TARGET_STYLES = {"D": "red", "E": "red", "r": "yellow"}
+
+
+def file_systems(frame: Frame) -> list[str]:
+    """The names of file systems whose targets are known, in order."""
+    return sorted({row.filesystem for row in frame.osts} | {row.filesystem for row in frame.mdts})
+
+
+def served_views(frame: Frame, chosen: Chosen) -> list[Table]:
+    """The tables that have rows."""
+    osts = [row for row in frame.osts if chosen.has(row.filesystem)]
+    mdts = [row for row in frame.mdts if chosen.has(row.filesystem)]
+    if chosen.servers:
+        osts, mdts = by_server(osts), mdts_by_server(mdts)
+    jobs = [row for row in frame.served_jobs if chosen.has(row.filesystem)]
+    stale = last_words("stale")
+    found = [
+        Table(OSTS, columns_of(("OST", "st", "server"), _OST_FIGURES, stale), tuple(map(_ost, osts))),
+        Table(MDTS, columns_of(("MDT", "server"), _MDT_FIGURES, stale), tuple(map(_mdt, mdts))),
+        Table(SERVED_JOBS, columns_of(("job", "of", "on"), _SERVED_JOB_FIGURES), tuple(map(_job, jobs))),
+    ]
+    return [view for view in found if view.rows]
+
+
+def recovery_lines(frame: Frame, chosen: Chosen | None = None) -> Iterator[str]:
+    """A line for each file system whose targets wait for clients."""
+    names = sorted({row.filesystem for row in frame.recovery if chosen is None or chosen.has(row.filesystem)})
+    for name in names:
+        parts = [
+            f"{row.target} on {row.server}: {', '.join(waiting_words(row))}"
+            for row in frame.recovery
+            if row.filesystem == name
+        ]
+        yield f"recovery of {name}: {'; '.join(parts)}"
+
+
+def _ost(row: ServedOst) -> TableRow:
+    return keyed_row(
+        f"{row.server} {row.target}",
+        row.target,
+        Cell(row.state or "-", style=_TARGET_STYLES.get(row.state[:1], "")),
+        row.server or "(clients)",
+        figure(row.exports, 0),
+        figure(row.connects_per_s),
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.bulk_per_s),
+        figure(row.locks, 0),
+        figure(row.grants_per_s),
+        figure(row.cancels_per_s),
+        part(row.cpu),
+        part(row.memory),
+        part(row.space),
+        Cell(row.stale, style="red"),
+    )
+
+
+def _mdt(row: ServedMdt) -> TableRow:
+    return keyed_row(
+        f"{row.server} {row.target}",
+        row.target,
+        row.server,
+        *(figure(row.operations[name]) for name in MDT_OPERATIONS),
+        part(row.cpu),
+        part(row.memory),
+        part(row.space),
+        Cell(row.stale, style="red"),
+    )
+
+
+def _job(row: ServedJob) -> TableRow:
+    return keyed_row(
+        f"{row.component} {row.filesystem} {row.job}",
+        row.job,
+        row.filesystem,
+        f"{row.component.upper()}s",
+        megabytes(row.read_bytes_per_s),
+        megabytes(row.written_bytes_per_s),
+        figure(row.reads_per_s),
+        figure(row.writes_per_s),
+        figure(row.operations_per_s),
+    )
+
+
+NOTHING = "-"
+"""Stands for a figure that cannot be told."""
+
+
+def last_words(title: str) -> Column:
+    """The last column of a table, whose words may be many."""
+    return Column(title, words=True, wrap="anywhere")
+
+
+def sorted_rows(view: Table, column: int, tagged: Sequence[str] = ()) -> list[TableRow]:
+    """Rows by a column, the largest figure first and words by the alphabet; those that are tagged above."""
+
+    def order(row: TableRow) -> tuple[bool, bool, float, str]:
+        cell = row.cells[column]
+        return row.key not in tagged, cell.value is None, -(cell.value or 0.0), cell.text
+
+    return sorted(view.rows, key=order)
+
+
+def proportions(view: Table) -> Table:
+    """The same with each rate as a part of the sum of its column; what is no rate stays as it is."""
+    columns = [number for number, column in enumerate(view.columns) if column.title.endswith("/s")]
+    sums = {
+        number: sum(row.cells[number].value or 0.0 for row in view.rows) for number in columns if view.rows
+    }
+
+    def shown(number: int, cell: Cell) -> Cell:
+        total = sums.get(number)
+        if total is None or cell.value is None:
+            return cell
+        return replace(cell, text=f"{cell.value / total:.0%}" if total > 0 else "0%")
+
+    rows = (
+        replace(row, cells=tuple(shown(number, cell) for number, cell in enumerate(row.cells)))
+        for row in view.rows
+    )
+    return replace(view, rows=tuple(rows))
+
+
+def megabytes(rate: float | None) -> Cell:
+    """A rate in MB/s."""
+    return figure(None if rate is None else rate / 1e6)
+
+
+def figure(value: float | None, places: int = 1) -> Cell:
+    """A figure; three digits are enough, but for large ones."""
+    return Cell(NOTHING if value is None else f"{value:.{0 if value >= 1000 else places}f}", value=value)
+
+
+def part(value: float | None) -> Cell:
+    """A part as percent."""
+    return Cell(NOTHING if value is None else f"{value:.0%}", value=value)
+
+
+def size(value: float | None) -> Cell:
+    """Bytes."""
+    return Cell(NOTHING if value is None else format_bytes(value), value=value)
+
+
+@printed
+def frame_text(console: Console, frame: Frame) -> None:
+    """Print all tables that have rows."""
+    for view in views(frame):
+        if view.rows:
+            console.print(framed(view, console))
+    for line in notes(frame):
+        say(console, line, "dim")

@@ -19,7 +19,7 @@ from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.spec.locate import problem_at
 from gridwright.spec.provider import Purchasing
 from gridwright.yamltext.fields import FieldError, TotalRate
-from gridwright.yamltext.together import Refused
+from gridwright.yamltext.structure import Refused
 
 if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec

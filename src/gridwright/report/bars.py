@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridwright.report.figures import MB
-from gridwright.report.marks import Mark
 from gridwright.report.plot import (
     COLOURS,
     Chart,
@@ -17,6 +16,7 @@ from gridwright.report.plot import (
     rate_axis,
     safe,
 )
+from gridwright.report.table import Mark
 from gridwright.report.verdict import LibraryVerdict, Score
 from gridwright.runs.judge import JUDGED
 

@@ -20,9 +20,8 @@ from gridwright.report.figures import (
     share,
     volume,
 )
-from gridwright.report.marks import phase_of
 from gridwright.report.plot import COLOURS, Chart, bars_axis, layout_of, length_axis, safe
-from gridwright.report.table import Cell, Table, table_of
+from gridwright.report.table import Cell, Table, phase_of, table_of
 from gridwright.runs.phase_record import NodePhaseRecord, PhaseFigures, PhaseRecord, RecordedNode
 from gridwright.runs.records import LibraryRecord
 

@@ -18,14 +18,13 @@ from gridwright.errors import GRAVEST_FIRST, environment_error
 from gridwright.handed_files import open_file
 from gridwright.refusals import refusal
 from gridwright.report import bars, charts, iotest_nodes, tables
+from gridwright.report.charts import Timeline, timelines
 from gridwright.report.document import ContentsEntry, contents_of, rendered
 from gridwright.report.figures import clock, count, duration, moment
-from gridwright.report.marks import phase_of
 from gridwright.report.plot import Chart
-from gridwright.report.stream_sweep.page import sweep_page
-from gridwright.report.table import Table
+from gridwright.report.stream_sweep import sweep_page
+from gridwright.report.table import Table, phase_of
 from gridwright.report.tables import layouts_table, repeats_table
-from gridwright.report.timeline import Timeline, timelines
 from gridwright.report.verdict import Verdict, verdict_in_words
 from gridwright.report.workload.part import WorkloadPart, data_facts, workload_part
 from gridwright.runs.directory import REPORT_FILE, LoadedRun, load_run

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gridwright.report import figures
+from gridwright.report.charts import Timeline, extremes
 from gridwright.report.figures import (
     ABSENT,
     GB,
@@ -28,9 +29,7 @@ from gridwright.report.figures import (
     share,
     volume,
 )
-from gridwright.report.marks import MARKS, mark_of
-from gridwright.report.table import Cell, Table, columns_of, rows_table, table_of
-from gridwright.report.timeline import Timeline, extremes
+from gridwright.report.table import MARKS, Cell, Table, columns_of, mark_of, rows_table, table_of
 from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
 from gridwright.runs.phase_record import ActualLayout, Latency, PhaseRecord
 from gridwright.runs.records import IotestRecord, LibraryRecord

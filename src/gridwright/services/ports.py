@@ -1,4 +1,4 @@
-"""Ports of services."""
+"""Ports of services, and where the console of a grid is reached."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ class Ports:
 
 EPHEMERAL = Ports("Ephemeral", 32768, 60999)
 """net.ipv4.ip_local_port_range, as the kernel has it."""
+
+
+CONSOLE_PORT = 29119
+"""Next to that of the exporter."""
+CONSOLE_HEALTH = "/health"
+"""Says without a token that the console serves, and nothing else: what a load balancer looks at."""

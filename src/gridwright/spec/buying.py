@@ -10,7 +10,7 @@ from pydantic import Field
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.spec.provider import ProviderKind
 from gridwright.yamltext.fields import FieldError, matching
-from gridwright.yamltext.together import Refused
+from gridwright.yamltext.structure import Refused
 
 BOUGHT = Update(Change.ROLLING, "nodes are replaced one at a time")
 

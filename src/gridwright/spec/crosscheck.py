@@ -30,7 +30,7 @@ from gridwright.spec.site_setup import setup_problems
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
-from gridwright.yamltext.together import KEY, Refused
+from gridwright.yamltext.structure import KEY, Refused
 
 _Problems = Iterator[tuple[tuple[str, ...], FieldError]]
 _IMAGE_ACCOUNT = 1000

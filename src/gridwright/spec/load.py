@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gridwright.errors import nearest
 from gridwright.spec.model import GridSpec
-from gridwright.yamltext.format import FileFormat
 from gridwright.yamltext.load import parse, read_file
+from gridwright.yamltext.source import FileFormat
 
 GRID_SPEC = FileFormat(
     name="grid spec",

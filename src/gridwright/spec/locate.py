@@ -6,7 +6,7 @@ from gridwright.errors import Problem
 from gridwright.spec.load import GRID_SPEC
 from gridwright.spec.model import GridSpec
 from gridwright.yamltext.document import compose
-from gridwright.yamltext.explain import position
+from gridwright.yamltext.load import position
 from gridwright.yamltext.source import SourceText, sentence
 
 

@@ -18,7 +18,7 @@ from gridwright.spec.site_setup import GROUPS
 from gridwright.units import Bytes
 from gridwright.yamltext.fields import FieldError, Size
 from gridwright.yamltext.source import show
-from gridwright.yamltext.together import KEY, Refused
+from gridwright.yamltext.structure import KEY, Refused
 
 MOST_MACHINES = 16
 """In a group: each has so many addresses of its own, and one machine more moves no other."""

@@ -48,8 +48,7 @@ from gridwright.spec.users import Users
 from gridwright.spec.workload import Workload
 from gridwright.yamltext.fields import Duration, FieldError, Size
 from gridwright.yamltext.source import show
-from gridwright.yamltext.structure import Model
-from gridwright.yamltext.together import placed, validated_with
+from gridwright.yamltext.structure import Model, placed, validated_with
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from gridwright.spec.provider import ProviderKind
 from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.units import UnitError, parse_duration
 from gridwright.yamltext.fields import FieldError
-from gridwright.yamltext.together import Refused
+from gridwright.yamltext.structure import Refused
 
 POWERED = Update(Change.LIVE, "the scheduler starts anew with it, jobs and machines go on")
 IDLE_S = 600.0

@@ -16,7 +16,7 @@ from gridwright.errors import Finding
 from gridwright.spec.fields import SpecModel, Update
 from gridwright.spec.kinds import KindRegistry
 from gridwright.yamltext.fields import FieldError
-from gridwright.yamltext.together import Refused
+from gridwright.yamltext.structure import Refused
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from gridwright.errors import Level
 from gridwright.messages import Extensible
-from gridwright.watch.round_messages import NODE_DOWN, NODE_SILENT, FindingKey, Pace, RoundReport, SeenFinding
+from gridwright.watch.rounds import NODE_DOWN, NODE_SILENT, FindingKey, Pace, RoundReport, SeenFinding
 
 Step = Literal["opened", "closed", "flapping", "settled"]
 """What happens to a finding. It is *settled* where it flapped, does so no more, and is there."""

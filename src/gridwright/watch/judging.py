@@ -11,14 +11,7 @@ from gridwright.doctor.check import Check, NodeJudgement
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.observation import Observation
 from gridwright.errors import GRAVEST_FIRST, Finding, Level
-from gridwright.watch.round_messages import (
-    NODE_DOWN,
-    NODE_SILENT,
-    FindingKey,
-    Pace,
-    RoundReport,
-    SeenFinding,
-)
+from gridwright.watch.rounds import NODE_DOWN, NODE_SILENT, FindingKey, Pace, RoundReport, SeenFinding
 
 UNREACHED, TARGET_DOWN = "watch-nodes-unreached", "watch-target-down"
 _NO_NODE = ""

@@ -10,14 +10,29 @@ from pathlib import Path
 from threading import Event
 
 from gridwright.errors import Level
-from gridwright.watch import change_log
 from gridwright.watch.damping import Changed, Damping, advance
 from gridwright.watch.notifications import FindingReason, NotificationRow, folded, notice_of, place, put
-from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
-from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
-from gridwright.watch.sending.notifiers import Notifiers
-from gridwright.watch.sending.receivers import SEND_S, AnyReceiver, SendOutcome
-from gridwright.watch.state import LastRound, Receiver, WatchState, new_state, read_state, write_state
+from gridwright.watch.rounds import (
+    FAILED,
+    LATE,
+    FindingKey,
+    RoundLost,
+    RoundReport,
+    RoundRequest,
+    RoundRunner,
+    SeenFinding,
+)
+from gridwright.watch.sending import SEND_S, AnyReceiver, Notifiers, SendOutcome
+from gridwright.watch.state import (
+    LastRound,
+    Receiver,
+    WatchState,
+    append_changes,
+    logged_changes,
+    new_state,
+    read_state,
+    write_state,
+)
 
 _MOST_UNLOGGED = 1000
 _LOOK_S = 0.1
@@ -146,7 +161,7 @@ class Watch:
             each.key.name: FindingReason(each.reason, each.remedy) for each in report.found
         }
         names = {key.name for key in known}
-        lines = change_log.logged(changed, state.changes + 1, now_s)
+        lines = logged_changes(changed, state.changes + 1, now_s)
         notice = (
             notice_of(
                 f"{state.mark}-{state.notices + 1}",
@@ -189,7 +204,7 @@ class Watch:
 
     def _log(self) -> None:
         try:
-            change_log.append(self._directory, self.state.unlogged)
+            append_changes(self._directory, self.state.unlogged)
         except OSError as error:
             # The state keeps them, and the next round tries again.
             self._say(f"the log of changes cannot be written: {error.strerror}")

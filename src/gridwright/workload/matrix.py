@@ -15,9 +15,8 @@ from gridwright.units import Bytes
 from gridwright.workload.counted_file import BLOCK_BYTES
 from gridwright.workload.programs import registry
 from gridwright.yamltext.fields import Duration, FieldError, Size
-from gridwright.yamltext.format import FileFormat
 from gridwright.yamltext.load import parse, read_file
-from gridwright.yamltext.source import show
+from gridwright.yamltext.source import FileFormat, show
 from gridwright.yamltext.structure import Section
 
 BUILT_IN = ("quick", "mixed-30", "mixed-20")

@@ -1,7 +1,8 @@
 """Turns YAML text into a tree of nodes with positions: safe on any input, and all problems at once.
 
-Works on the parser's events instead of its objects: no tag constructs anything, nothing recurses,
-and depth, nodes and expanded aliases stay within small budgets.
+Works on the parser's events instead of its objects: no tag constructs anything, nothing recurses, and depth,
+nodes and expanded aliases stay within small budgets. A scalar that readers of YAML take for different things
+is a problem, and what the parser says of broken YAML is turned into what the user should do.
 """
 
 from __future__ import annotations
@@ -12,11 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridwright.errors import Problem
-from gridwright.yamltext.format import FileFormat
-from gridwright.yamltext.scalars import Scalar, ambiguity, resolve
-from gridwright.yamltext.source import SourceText, show
+from gridwright.yamltext.source import FileFormat, SourceText, show
 from gridwright.yamltext.structure import FieldPath
-from gridwright.yamltext.syntax import syntax_problems
 
 MAX_DEPTH = 24
 """Levels of nesting; no file that people write has half of it."""
@@ -266,3 +264,131 @@ def compose(source: SourceText, of: FileFormat) -> Document:
         )
         return Document(None, [*composer.problems, problem])
     return Document(composer.root, composer.problems)
+
+
+Scalar = str | int | float | bool | None
+
+_NULL = ("", "~", "null", "Null", "NULL")
+_BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+# Python refuses to read integers of more than 4300 digits; nothing that people write has more than 20.
+_MAX_DIGITS = 40
+
+_OLD_BOOLEAN = re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+", re.ASCII)
+_OTHER_BASE = re.compile(r"[-+]?0[obx][0-9a-fA-F_]+", re.ASCII)
+_UNDERSCORE = re.compile(r"[-+]?[0-9][0-9_]*_[0-9_]*(\.[0-9_]*)?", re.ASCII)
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9]*)?", re.ASCII)
+
+
+def resolve(text: str) -> Scalar:
+    """The value of an unquoted scalar in the core schema of YAML 1.2."""
+    if text in _NULL:
+        return None
+    if text in _BOOLEAN:
+        return _BOOLEAN[text]
+    if len(text) <= _MAX_DIGITS:
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        if _FLOAT.fullmatch(text):
+            return float(text)
+    return text
+
+
+def ambiguity(text: str) -> tuple[str, str] | None:
+    """What is doubtful in an unquoted scalar, and the remedy; None when all readers agree.
+
+    Readers of YAML 1.1 (most of them) and of YAML 1.2 differ on these, and a file must mean the
+    same to Gridwright, to an editor and to a script that reads it.
+    """
+    if _OLD_BOOLEAN.fullmatch(text):
+        return (
+            f"{text} without quotes is true or false to some YAML readers and text to others",
+            f'write "{text}" in quotes for the text, or true or false',
+        )
+    if _LEADING_ZERO.fullmatch(text):
+        return (
+            f"{text} is octal to some YAML readers and decimal to others",
+            f"write {text.replace('_', '').lstrip('+-0') or '0'} without leading zeros",
+        )
+    if _OTHER_BASE.fullmatch(text):
+        return f"{text} is a number to some YAML readers and text to others", "write the number in decimal"
+    if _UNDERSCORE.fullmatch(text):
+        return (
+            f"{text} is a number to some YAML readers and text to others",
+            f"write {text.replace('_', '')} without the underscore",
+        )
+    if _SEXAGESIMAL.fullmatch(text):
+        return (
+            f"{text} is a number in base 60 to some YAML readers and text to others",
+            f'write "{text}" in quotes for the text',
+        )
+    return None
+
+
+_TAB_INDENT = re.compile(r"^ *\t[ \t]*(?=[^\s#])", re.MULTILINE)
+
+# Parts of the parser's messages, what they mean to a user, and what to do. The first match wins.
+_MEANINGS: tuple[tuple[str, str, str], ...] = (
+    (
+        "mapping values are not allowed",
+        "a second colon, or an indentation that does not fit the line above",
+        "begin each field on a line of its own, or put a text that contains a colon in quotes",
+    ),
+    ("while scanning a quoted scalar", "a quote is opened here and never closed", "add the closing quote"),
+    ("expected ',' or ']'", "the [ opened here is not closed", "add ] or a comma"),
+    ("expected ',' or '}'", "the { opened here is not closed", "add } or a comma"),
+    (
+        "expected <block end>",
+        "the indentation does not fit the lines above",
+        "give fields of the same level the same indentation",
+    ),
+    ("could not find expected ':'", "a field name without a colon", "write name: value"),
+    ("unknown escape character", "a backslash in double quotes begins no known escape", "use single quotes"),
+    ("expected the node content", "a value is expected here", "write a value, or put the text in quotes"),
+    (
+        "expected '<document start>'",
+        "the text goes on where it should have ended",
+        "write every field as name: value",
+    ),
+    ("anchor", "this anchor or alias cannot be read", "write the value out"),
+    ("tag", "this tag cannot be read", "remove the tag"),
+    ("directive", "this directive cannot be read", "remove the line that begins with %"),
+)
+# For these the place where the construct began helps more than where the parser gave up.
+_SHOW_START = ("while scanning a quoted scalar", "expected ',' or ']'", "expected ',' or '}'")
+
+
+def syntax_problems(source: SourceText, error: Exception, last_index: int) -> list[Problem]:
+    """All that can be said about a text the YAML parser gave up on.
+
+    Tabs in the indentation are reported each, since one is seldom alone.
+    """
+    tabs = [
+        source.problem(found.end() - 1, "a tab in the indentation", "indent with spaces")
+        for found in _TAB_INDENT.finditer(source.text)
+    ]
+    return tabs or [_explained(source, error, last_index)]
+
+
+def _explained(source: SourceText, error: Exception, last_index: int) -> Problem:
+    words = " ".join(str(getattr(error, name, None) or "") for name in ("context", "problem"))
+    index = _index(error, "problem_mark", last_index)
+    if any(part in words for part in _SHOW_START):
+        index = _index(error, "context_mark", index)
+    if "cannot start any token" in words:
+        char = source.text[index : index + 1]
+        what = (
+            "a tab where a value is expected" if char == "\t" else f"a value cannot begin with {show(char)}"
+        )
+        return source.problem(index, what, "use spaces" if char == "\t" else "put the value in quotes")
+    for part, what, remedy in _MEANINGS:
+        if part in words:
+            return source.problem(index, what, remedy)
+    return source.problem(index, "this is not valid YAML", "look at this line and the one above")
+
+
+def _index(error: Exception, mark: str, default: int) -> int:
+    found = getattr(getattr(error, mark, None), "index", None)
+    return found if isinstance(found, int) else default

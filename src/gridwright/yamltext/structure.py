@@ -1,13 +1,16 @@
-"""The shape of a file, read from its models: which model and which field stand at a path."""
+"""The shape of a file, read from its models: the model and field at a path, and rules of several fields."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails
+
+from gridwright.yamltext.fields import FieldError
 
 FieldPath = tuple[str | int, ...]
 """Names of fields, and numbers of entries of lists."""
@@ -101,3 +104,47 @@ def _unwrapped(annotation: Any) -> Any:  # noqa: ANN401
             annotation = next(arg for arg in get_args(annotation) if arg is not NoneType)
         else:
             return annotation
+
+
+KEY = "[key]"
+"""Ends the path of a problem with a name instead of its value, as pydantic has it."""
+
+Refused = tuple[tuple[str, ...], FieldError | str]
+"""A path and what is wrong there, or a section and the name of its missing field."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated_with(model: type[M], handler: Callable[[Any], M], data: Any, refused: Iterable[Refused]) -> M:  # noqa: ANN401
+    """What `handler` makes of the data.
+
+    Raises ValidationError that carries what `handler` finds wrong and what was `refused` besides.
+    """
+    errors: list[InitErrorDetails] = []
+    made: M | None = None
+    try:
+        made = handler(data)
+    except ValidationError as error:
+        errors += placed(error)
+    errors += map(_detail, refused)
+    if made is None or errors:
+        raise ValidationError.from_exception_data(model.__name__, errors)
+    return made
+
+
+def placed(error: ValidationError, *below: str) -> list[InitErrorDetails]:
+    """The errors of a part of a file, at their place in the whole."""
+    details: list[InitErrorDetails] = []
+    for each in error.errors(include_url=False):
+        detail = InitErrorDetails(type=each["type"], loc=(*below, *each["loc"]), input=each["input"])
+        if "ctx" in each:
+            detail["ctx"] = each["ctx"]
+        details.append(detail)
+    return details
+
+
+def _detail(refused: Refused) -> InitErrorDetails:
+    path, problem = refused
+    if isinstance(problem, str):
+        return InitErrorDetails(type="missing", loc=(*path, problem), input=None)
+    return InitErrorDetails(type="value_error", loc=path, input=None, ctx={"error": problem})

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.instance_files import INSTANCE_COLUMNS
-from gridwright.catalog.tables import DATA
+from gridwright.catalog.facts import DATA
+from gridwright.catalog.instances import INSTANCE_COLUMNS
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from tests.support.examples import examples
 

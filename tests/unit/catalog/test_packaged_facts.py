@@ -7,10 +7,9 @@ import re
 import pytest
 
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.catalog.facts import doubts_in
-from gridwright.catalog.offer_prices import OfferPrice, offer_price
-from gridwright.catalog.oracle_list import PART_COLUMNS
-from gridwright.catalog.tables import rows
+from gridwright.catalog.facts import doubts_in, rows
+from gridwright.catalog.managed import OfferPrice, offer_price
+from gridwright.catalog.refresh import PART_COLUMNS
 
 GBIT = 125e6
 
@@ -55,7 +54,7 @@ def test_a_listed_rate_of_local_disks_has_a_source_and_is_none_of_the_papers(cat
 
 
 def test_types_with_an_adapter_are_types_of_aws_with_a_fast_network(catalog: Catalog) -> None:
-    from gridwright.catalog.efa import efa_types
+    from gridwright.catalog.instances import efa_types
 
     assert len(efa_types()) > 200
     for name in efa_types():
@@ -281,7 +280,7 @@ def test_every_ssd_inside_an_ec2_type_has_a_rate_and_none_that_is_made_up(catalo
 
 def test_both_figures_are_kept_where_two_sources_disagree(catalog: Catalog) -> None:
     from gridwright.catalog.basis import disagreement_findings
-    from gridwright.catalog.disagreements import TOLERANCE, networks_elsewhere
+    from gridwright.catalog.instances import TOLERANCE, networks_elsewhere
 
     for name, other in networks_elsewhere().items():
         here = catalog.instance(name).network.baseline_bytes_per_s
@@ -293,7 +292,7 @@ def test_both_figures_are_kept_where_two_sources_disagree(catalog: Catalog) -> N
 
 
 def test_most_types_say_how_many_volumes_they_take(catalog: Catalog) -> None:
-    from gridwright.catalog.attachments import attachment_limits, free_attachments
+    from gridwright.catalog.instances import attachment_limits, free_attachments
 
     names = {name for name, each in catalog.instances.items() if each.provider == "aws"}
     assert attachment_limits().keys() <= names

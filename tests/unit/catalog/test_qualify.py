@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gridwright.catalog import load_catalog
+from gridwright.catalog.facts import DATA
 from gridwright.catalog.qualify import FamilyMarks, qualify
-from gridwright.catalog.tables import DATA
 
 INSTANCES = load_catalog().instances
 FOURTEEN = {"c5", "c5n", "i3", "i3en", "m5", "m5a", "m5ad", "m5n", "m5dn", "r5", "r5a", "r5ad", "r5n", "r5dn"}

@@ -8,8 +8,7 @@ import pytest
 from typer.main import get_command
 
 from gridwright.cli.main import app
-from gridwright.cli.shell.candidates import Candidates
-from gridwright.cli.shell.completion import SHELLS, answer, typed
+from gridwright.cli.shell.completion import SHELLS, Candidates, answer, typed
 from gridwright.doctor.checks import all_checks
 from tests.support.local_grid import LocalGrid
 from tests.support.records import finished_run

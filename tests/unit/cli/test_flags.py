@@ -9,8 +9,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from gridwright.cli.arguments import Reader
-from gridwright.cli.flags import Reads, one_of, options_of, part_of, read_flags, verb
+from gridwright.cli.arguments import Reader, Reads, one_of, options_of, part_of, read_flags, verb
 from gridwright.cli.prove.iotest import DEFAULT_UNTIL_STEADY, IotestFlags, read_options, with_default_longest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest import options

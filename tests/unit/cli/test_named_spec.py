@@ -13,8 +13,7 @@ from gridwright.cli import named_spec
 from gridwright.cli.named_spec import naming_spec, with_named_remedies, with_named_spec
 from gridwright.errors import Problem
 from gridwright.messages import encode
-from gridwright.watch.round_messages import RoundReport, RoundRequest
-from gridwright.watch.rounds import ANSWERS, RoundLost, RoundRunner
+from gridwright.watch.rounds import ANSWERS, RoundLost, RoundReport, RoundRequest, RoundRunner
 from tests.support.command import GRIDWRIGHT
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.build.down import down
-from gridwright.cli.build.resolved_grid import resolve_grid
+from gridwright.cli.build.up import down, resolve_grid
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers.lab.provider import LabDown
 

@@ -145,7 +145,6 @@ def test_the_help_imports_no_verb() -> None:
         "gridwright",
         "cli",
         "cli.main",
-        "cli.streams",
         "cli.verbosity",
         "cli.verbs",
         "errors",

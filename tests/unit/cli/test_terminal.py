@@ -20,14 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.progress import Progress, TextColumn
 
-from gridwright.cli.streams import protect_streams
-from gridwright.cli.work.logs import _copy, _taker
+from gridwright.cli.main import protect_streams
+from gridwright.cli.work.jobs import _copy, _taker
 from gridwright.foreign_text import opened, sealed, visible
 from gridwright.monitor.frame import frame_of
-from gridwright.monitor.frame_tables import frame_text
 from gridwright.monitor.job_sources import JobSources
 from gridwright.monitor.live import _aligned
 from gridwright.monitor.readings import NodeSamples, Snapshot
+from gridwright.monitor.views import frame_text
 from gridwright.report.table import columns_of, rows_table
 from gridwright.report.terminal.frame import TerminalConsole, framed, text_of
 from tests.support.as_user import MALLORY

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.offers import managed_offers
+from gridwright.catalog.managed import managed_offers
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.oci_lustre.fields import GB, TIERS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError, environment_error
-from gridwright.grid import idle
+from gridwright.grid import grid
 from gridwright.grid.grid import Grid
 from gridwright.providers.provider import pausing_of
 from gridwright.schedulers.job import NodeState
@@ -44,7 +44,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, states: object) -> GridwrightError 
 
     monkeypatch.setattr(Grid, "states", property(told))
     try:
-        idle.refuse_busy(parse_spec(SPEC, base=Path("/base")))
+        grid.refuse_busy(parse_spec(SPEC, base=Path("/base")))
     except GridwrightError as error:
         return error
     return None

@@ -36,8 +36,8 @@ from gridwright.model.papers.figures import (
     reasons,
 )
 from gridwright.model.workload import WorkloadMatrix
-from gridwright.report.papers.page import papers_page
-from gridwright.report.terminal.papers import papers_text
+from gridwright.report.papers import papers_page
+from gridwright.report.terminal.prediction import papers_text
 from gridwright.spec import load_spec
 from gridwright.units import Bytes
 from gridwright.workload.matrix import load_matrix

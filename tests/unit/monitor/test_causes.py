@@ -11,17 +11,23 @@ from gridwright.filesystems.resources import OPERATIONS
 from gridwright.model.chains import library_chain
 from gridwright.model.grid import grid_model
 from gridwright.monitor import sampler
-from gridwright.monitor.causes.explaining import SlowExplanation, explain, explain_job, used_by
+from gridwright.monitor.causes.explaining import (
+    SlowExplanation,
+    explain,
+    explain_job,
+    foreign_cpus,
+    is_slow,
+    sharing_of,
+    used_by,
+)
+from gridwright.monitor.causes.measured import STORAGE, ResourceSort, ResourceUse, StatedLimit
 from gridwright.monitor.causes.model_limits import stated_limits
-from gridwright.monitor.causes.sharing import foreign_cpus, sharing_of
-from gridwright.monitor.causes.use import STORAGE, ResourceSort, ResourceUse, StatedLimit
-from gridwright.monitor.causes.verdict import is_slow
 from gridwright.monitor.causes.words import explanation_text as printed
 from gridwright.monitor.frame import frame_of
-from gridwright.monitor.frame_tables import frame_text
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
 from gridwright.monitor.readings import LABELS, MountedPlace, NodeSamples
 from gridwright.monitor.sampler import CardAllowances, allowance_places, statistic_names, statistic_values
+from gridwright.monitor.views import frame_text
 from gridwright.spec import load_spec
 from tests.unit.monitor.test_frame import DATA, MB, ON_DISK, SERVED, Counted, disk, mount, node, row
 

@@ -11,16 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.monitor.frame import Frame, frame_of
-from gridwright.monitor.frame_tables import frame_text
-from gridwright.monitor.history.busiest import OTHERS, BusiestJobs, family_of
-from gridwright.monitor.history.open_minute import MINUTE, OpenMinute
-from gridwright.monitor.job_rows import THERE, job_row
+from gridwright.monitor.history.measured import MINUTE, OTHERS, BusiestJobs, OpenMinute, family_of
+from gridwright.monitor.job_rows import MOST_USERS, OF_USERS, OWNER, THERE, UNKNOWN, job_row, user_values
 from gridwright.monitor.libraries import LibraryRow, Standing, WatchedLibrary
-from gridwright.monitor.rates import figures, rate_between, rates
-from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
+from gridwright.monitor.readings import (
+    MountedPlace,
+    NodeSamples,
+    Reading,
+    Snapshot,
+    figures,
+    rate_between,
+    rates,
+)
 from gridwright.monitor.rows import seen
-from gridwright.monitor.user_rows import MOST_USERS
-from gridwright.monitor.user_sums import OF_USERS, OWNER, UNKNOWN, user_values
+from gridwright.monitor.views import frame_text
 
 MB = 1e6
 Counted = dict[tuple[str, ...], float]

@@ -20,10 +20,8 @@ from gridwright._native import readings_json
 from gridwright.interference.processes import TICK_S
 from gridwright.messages import decode, encode
 from gridwright.monitor.frame import frame_of
-from gridwright.monitor.group_sources import GroupSources
-from gridwright.monitor.job_sources import JobSources, JobWaits
-from gridwright.monitor.rates import Key, rates
-from gridwright.monitor.readings import LABELS, NodeSamples, Reading, Request, Snapshot
+from gridwright.monitor.job_sources import GroupSources, JobSources, JobWaits
+from gridwright.monitor.readings import LABELS, Key, NodeSamples, Reading, Request, Snapshot, rates
 from gridwright.monitor.sampler import (
     FACTS_S,
     HeldReads,

@@ -27,8 +27,7 @@ from gridwright.monitor.mount_sources import InProcess, moved_sources
 from gridwright.monitor.readings import LABELS, NodeSamples, Snapshot
 from gridwright.monitor.sampler import PacedSource, Sampler
 from gridwright.monitor.served_rows import SOURCE
-from gridwright.monitor.served_views import Chosen, served_views
-from gridwright.monitor.views import notes
+from gridwright.monitor.views import Chosen, notes, served_views
 from tests.fixtures.lustre_node import printed, recorded_parameters
 from tests.fixtures.lustre_tree import grow_tree, put_parameter
 from tests.support.skips import root_only

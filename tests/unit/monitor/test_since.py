@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.watch.slow_question import SlowQuestion, explained_history, explained_recording
+from gridwright.cli.watch.explain_slow import SlowQuestion, explained_history, explained_recording
 from gridwright.errors import GridwrightError
-from gridwright.monitor.causes.changes import MarkedEvent, changes_before
-from gridwright.monitor.causes.since import Beginning, since_when
-from gridwright.monitor.causes.use import StatedLimit
-from gridwright.monitor.causes.verdict import was_slow
+from gridwright.monitor.causes.changes import Beginning, MarkedEvent, changes_before, since_when
+from gridwright.monitor.causes.explaining import was_slow
+from gridwright.monitor.causes.measured import StatedLimit
 from gridwright.monitor.causes.words import explanation_text
+from gridwright.monitor.history.choosing import RecordedHistories
 from gridwright.monitor.history.questions import RangeQuestion
-from gridwright.monitor.history.recorded import RecordedHistories
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples, Reading, Snapshot
 from gridwright.monitor.recording import Recorder, Recording
-from gridwright.watch.change_log import LoggedChange, append
+from gridwright.watch.state import LoggedChange, append_changes
 
 MB = 1e6
 START, STEP = 1_000_000.0, 10
@@ -201,7 +200,7 @@ def test_what_a_watch_found_before_is_told_and_what_it_found_at_other_times_is_n
         LoggedChange(number, at_s, "opened", name, ["n1"], "", "error", at_s, f"what {name} is")
         for number, (name, at_s) in enumerate(sorted(at.items(), key=lambda each: each[1]), 1)
     ]
-    append(tmp_path, found)
+    append_changes(tmp_path, found)
     asked = SlowQuestion(None, None, None, story.now, 10.0, None, tmp_path / "runs", watch=tmp_path)
     told = explained_history(asked, RecordedHistories(recording), story.now, recording.libraries)
     assert [each.text for each in told.changes if each.sort == "finding"] == [

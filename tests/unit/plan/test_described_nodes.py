@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.offer_prices import offer_price
+from gridwright.catalog.managed import offer_price
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.managed.model import ManagedFileSystem
 from gridwright.model.grid import grid_model

@@ -279,7 +279,7 @@ def test_a_region_of_estimates_is_planned_and_says_so() -> None:
 
 
 def test_no_machine_gets_more_volumes_than_it_takes(found: list[Candidate]) -> None:
-    from gridwright.catalog.attachments import free_attachments
+    from gridwright.catalog.instances import free_attachments
 
     for one in found:
         if one.volumes:

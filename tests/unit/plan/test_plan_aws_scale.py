@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.attachments import free_attachments
+from gridwright.catalog.instances import free_attachments
 from gridwright.filesystems.scale.offers import ScaleOffer, paired_server
 from gridwright.filesystems.volume_sets import GIB, MIB, volume_market
 from gridwright.model.grid import check_against_catalogue

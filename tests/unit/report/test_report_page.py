@@ -16,13 +16,13 @@ import pytest
 
 from gridwright.messages import typed
 from gridwright.report.bars import required_chart
+from gridwright.report.charts import MAX_POINTS, extremes, timelines
 from gridwright.report.figures import ABSENT
 from gridwright.report.iotest_nodes import MOST_NODES, facts_table, node_phases, nodes_chart, nodes_table
-from gridwright.report.marks import mark_of
 from gridwright.report.page import render_report
 from gridwright.report.plot import Chart
+from gridwright.report.table import mark_of
 from gridwright.report.terminal.run import iotest_text
-from gridwright.report.timeline import MAX_POINTS, extremes, timelines
 from gridwright.report.verdict import verdict_in_words
 from gridwright.runs.judge import judge_library
 from gridwright.runs.phase_record import RecordedNode

@@ -10,8 +10,7 @@ import pytest
 
 from gridwright.messages import plain, typed
 from gridwright.report.figures import age
-from gridwright.report.run_summary import RunSummary, summarize
-from gridwright.report.verdict import Verdict, verdict_in_words
+from gridwright.report.verdict import RunSummary, Verdict, summarize, verdict_in_words
 from gridwright.runs.directory import load_run
 from gridwright.runs.judge import judge_library, judge_run, repeated_figures
 from gridwright.runs.records import LibraryRecord

@@ -10,18 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.report.charts import MAX_POINTS, timelines
 from gridwright.report.figures import ABSENT
 from gridwright.report.page import ReportInput, render_report
 from gridwright.report.table import Table
-from gridwright.report.terminal.workload import workload_text
-from gridwright.report.timeline import MAX_POINTS, timelines
+from gridwright.report.terminal.run import workload_text
 from gridwright.report.workload import tables
 from gridwright.report.workload.nodes import nodes_chart, nodes_table
 from gridwright.report.workload.part import ratio_chart, workload_part
-from gridwright.report.workload.series import Series, Span, own_samples, series_of, span_of, tail_of
-from gridwright.report.workload.shares import CAUSES, IN_ALL, shares_chart, shares_table, time_shares
-from gridwright.report.workload.tables import published_workloads
-from gridwright.report.workload.verdict import judged_sentence
+from gridwright.report.workload.shares import (
+    CAUSES,
+    IN_ALL,
+    Series,
+    Span,
+    own_samples,
+    series_of,
+    shares_chart,
+    shares_table,
+    span_of,
+    tail_of,
+    time_shares,
+)
+from gridwright.report.workload.tables import judged_sentence, published_workloads
 from gridwright.runs.launch_record import LaunchRecord, StepRecord
 from gridwright.runs.samples import SampleRow
 from gridwright.runs.workload_record import WorkloadRecord

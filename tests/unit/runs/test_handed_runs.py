@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.report.page import write_report
-from gridwright.report.run_summary import is_summed_up
 from gridwright.report.terminal.run import comparison_text, run_text, runs_text
+from gridwright.report.verdict import is_summed_up
 from gridwright.runs.compare import compare_runs
 from gridwright.runs.directory import list_runs, load_run
 from gridwright.runs.record_file import figures_of

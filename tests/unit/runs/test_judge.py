@@ -14,8 +14,7 @@ from scipy import stats
 
 from gridwright.errors import ExitStatus, Finding
 from gridwright.messages import plain, typed
-from gridwright.report.run_summary import summarize
-from gridwright.report.verdict import verdict_in_words
+from gridwright.report.verdict import summarize, verdict_in_words
 from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
 from gridwright.runs.grade import Graded, grade_of
 from gridwright.runs.iotest_events import LibraryBegun, PhaseBegun, PhaseDone, RepeatBegun

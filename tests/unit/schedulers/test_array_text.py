@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.cli.work.jobs_table import fold, identifiers
+from gridwright.cli.work.jobs import fold, identifiers
 from gridwright.errors import Problem
 from gridwright.schedulers.indices import parse_array
 from gridwright.schedulers.job import Job, JobState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridwright.cli.work.patient_questions import PatientQuestions
+from gridwright.cli.work.jobs import PatientQuestions
 from gridwright.errors import GridwrightError, environment_error, input_error
 from gridwright.schedulers.head_node import HeadNodeUnreachable
 from gridwright.schedulers.job import Job, JobState

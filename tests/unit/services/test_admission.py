@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.services.admission import Gate, PeerRate
-from gridwright.services.listening import Listening
+from gridwright.services.listening import Gate, Listening, PeerRate
 
 TOKEN = 2 * "0123456789abcdef"
 OPEN = Listening(address="127.0.0.1", port=1)

@@ -18,9 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gridwright.services.connections import Bounds, Listener
+from gridwright.services.connections import LOCAL, Bounds, Listener
 from gridwright.services.listening import ListeningChoice, listening_of
-from gridwright.services.peers import LOCAL
 from tests.support.as_user import ALICE, MALLORY, as_user
 from tests.support.command import GRIDWRIGHT
 from tests.support.strangers import flood, silent_connections

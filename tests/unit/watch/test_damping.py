@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gridwright.watch.damping import Changed, Damping, KnownFinding, RoundNumbers, advance
-from gridwright.watch.round_messages import FindingKey, Pace, RoundReport, SeenFinding
+from gridwright.watch.rounds import FindingKey, Pace, RoundReport, SeenFinding
 
 KEY = FindingKey("library-hangs", ("compute2",), "data")
 

@@ -12,7 +12,7 @@ from gridwright.doctor.probes.findings import PairFindings, Tried
 from gridwright.errors import Finding
 from gridwright.filesystems.health import Condition, Health, Server, TargetHealth
 from gridwright.watch.judging import round_report
-from gridwright.watch.round_messages import FindingKey, RoundReport
+from gridwright.watch.rounds import FindingKey, RoundReport
 from tests.support.doctor_grid import MACHINES, grid, machine, mount, sound
 
 CHEAP = [check for check in all_checks() if check.is_cheap]

@@ -23,17 +23,18 @@ from gridwright.watch.notifications import (
     put,
     subject,
 )
-from gridwright.watch.round_messages import FindingKey
-from gridwright.watch.sending.notifiers import Notifiers, send_once
-from gridwright.watch.sending.receivers import (
+from gridwright.watch.rounds import FindingKey
+from gridwright.watch.send_program import post, secret_bytes, send, signature
+from gridwright.watch.sending import (
     SECRET_VARIABLE,
     MailReceiver,
+    Notifiers,
     ProgramReceiver,
     SendOutcome,
     WebReceiver,
     receiver_problems,
+    send_once,
 )
-from gridwright.watch.sending.send_program import post, secret_bytes, send, signature
 from tests.support.notice_receivers import SECRET, certificate, hook, mail_server
 
 
@@ -163,7 +164,7 @@ def test_nobody_but_a_server_with_a_good_certificate_gets_anything(
 
 
 def test_a_mail_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
-    monkeypatch.setattr("gridwright.watch.sending.notifiers.SEND_S", 1.0)
+    monkeypatch.setattr("gridwright.watch.sending.SEND_S", 1.0)
     with hook(held=True) as taken:
         assert "has not answered" in send_once(WebReceiver(taken.url, secret), notice(), never).problem
 
@@ -262,7 +263,7 @@ def test_receivers_that_can_never_be_reached_are_refused_at_once(
     monkeypatch.setenv(SECRET_VARIABLE, SECRET)
     assert receiver_problems({"webhook": WebReceiver("https://example.org/")}) == []
     with pytest.raises(GridwrightError):
-        from gridwright.watch.sending.secret_files import read_secret
+        from gridwright.watch.sending import read_secret
 
         read_secret(str(tmp_path / "none"))
     assert os.access(public, os.R_OK)

@@ -15,17 +15,34 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.watch import change_log, watch
-from gridwright.watch.change_log import LoggedChange, marks, read_changes
+from gridwright.watch import sending, state, watch
 from gridwright.watch.damping import Damping
 from gridwright.watch.notifications import Notification
-from gridwright.watch.round_messages import FindingKey, RoundReport, RoundRequest, SeenFinding
-from gridwright.watch.rounds import FAILED, LATE, RoundLost, RoundRunner
-from gridwright.watch.sending import notifiers
-from gridwright.watch.sending.receivers import AnyReceiver, SendOutcome, WebReceiver
-from gridwright.watch.sending.send_program import post
-from gridwright.watch.state import FILE, WatchState, held, read_state, watch_directory, write_state
-from gridwright.watch.status import status_document, status_text
+from gridwright.watch.rounds import (
+    FAILED,
+    LATE,
+    FindingKey,
+    RoundLost,
+    RoundReport,
+    RoundRequest,
+    RoundRunner,
+    SeenFinding,
+)
+from gridwright.watch.send_program import post
+from gridwright.watch.sending import AnyReceiver, SendOutcome, WebReceiver
+from gridwright.watch.state import (
+    FILE,
+    LoggedChange,
+    WatchState,
+    change_marks,
+    held,
+    read_changes,
+    read_state,
+    status_document,
+    status_text,
+    watch_directory,
+    write_state,
+)
 from gridwright.watch.watch import Watch, WatchSettings
 from tests.support.notice_receivers import SECRET, hook
 
@@ -61,7 +78,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], An
         assert isinstance(receiver, WebReceiver)
         return post(receiver, notice, notice.attempts)
 
-    monkeypatch.setattr(notifiers, "send_once", send_once)
+    monkeypatch.setattr(sending, "send_once", send_once)
     monkeypatch.setattr(watch, "_LOOK_S", 0.01)
     secret = tmp_path / "secret"
     secret.touch(0o600)
@@ -162,7 +179,7 @@ def killed_at(at: int, place: Path, to: AnyReceiver) -> int:
         # What is between these steps leaves no trace.
         places = (
             (watch, "write_state"),
-            (notifiers, "send_once"),
+            (sending, "send_once"),
             (os, "fsync"),
             (os, "write"),
             (os, "replace"),
@@ -295,19 +312,19 @@ def test_the_log_is_bounded_and_a_torn_line_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "w"
-    monkeypatch.setattr(change_log, "MOST_BYTES", 3000)
+    monkeypatch.setattr(state, "MOST_BYTES", 3000)
     place.mkdir()
     for number in range(1, 61):
         line = LoggedChange(number, 0.0, "opened", "library-hangs", ["compute2"], "data", "error", 0.0, "")
         for _ in range(2):
-            change_log.append(place, [line])
+            state.append_changes(place, [line])
     numbers = [each.number for each in read_changes(place)]
     assert numbers == sorted(numbers) and numbers[-1] == 60 and 10 < len(numbers) < 60
     sizes = [each.stat().st_size for each in place.glob("changes*")]
     assert sum(sizes) < 2 * 3500
-    with (place / change_log.NAME).open("ab") as file:
+    with (place / state._LOG).open("ab") as file:
         file.write(b'{"number":61,"at')
-    change_log.append(place, [line, replace(line, number=61)])
+    state.append_changes(place, [line, replace(line, number=61)])
     assert [each.number for each in read_changes(place)][-2:] == [60, 61]
 
 
@@ -317,11 +334,11 @@ def test_marks_are_what_happened_between_two_times(tmp_path: Path) -> None:
     began_s = once(place, [HANGS, other]).last_round
     ended = once(place, [])
     assert began_s is not None and ended.last_round is not None
-    opened, closed = marks(place, 0.0, 1e12)
+    opened, closed = change_marks(place, 0.0, 1e12)
     assert (opened.kind, opened.where, opened.link) == ("opened", "compute[2-3]: data", "library-hangs")
     assert opened.time == began_s.ended_s and closed.kind == "closed"
-    assert marks(place, 0.0, opened.time - 1) == []
-    assert marks(tmp_path / "none", 0.0, 1e12) == []
+    assert change_marks(place, 0.0, opened.time - 1) == []
+    assert change_marks(tmp_path / "none", 0.0, 1e12) == []
 
 
 def test_the_status_says_what_is_open_since_when_and_what_nobody_could_look_at(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def _partition(node: str, grid: Path | None, *, heal: bool) -> None:
 
 def chosen_lab(file: Path | None) -> str:
     """The name of the lab of a spec, of ./grid.yaml, or of the only one there is. Raises GridwrightError."""
-    from gridwright.cli.build.resolved_grid import only, resolve_spec
+    from gridwright.cli.build.up import only, resolve_spec
     from gridwright.providers.lab import is_lab
     from gridwright.providers.lab.record import labs
 

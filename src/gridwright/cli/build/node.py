@@ -106,7 +106,7 @@ def history(
     Example: gridwright node history --directory ./history --library /shared/data
     """
     from gridwright.monitor.agent import run
-    from gridwright.monitor.history.places import DIRECTORY
+    from gridwright.monitor.history.questions import DIRECTORY
 
     place = directory or DIRECTORY
     there = next(each for each in (place.absolute(), *place.absolute().parents) if each.exists())

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, SpecFile, read_path
+from gridwright.cli.arguments import Json, Reader, SpecFile, read_path, verb
 from gridwright.cli.build.render import Slurm
-from gridwright.cli.flags import verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.verbosity import say
@@ -173,7 +172,7 @@ def _playbook(spec: GridSpec, flags: SetupFlags) -> tuple[Hosts, Mapping[str, st
 
         hosts = Hosts.this_machine(socket.gethostname().partition(".")[0])
         return hosts, playbook_files(spec, hosts, provided=Provided(layouts=library_layouts(spec)))
-    from gridwright.cli.this_node import render_here
+    from gridwright.cli.spec_file import render_here
 
     rendering = render_here(spec, flags.slurm)
     known = _known_to_slurm(spec) if flags.inventory is None else []

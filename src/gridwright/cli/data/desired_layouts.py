@@ -1,16 +1,20 @@
-"""The layouts that libraries are to have: as the spec and the model say, or as a flag does."""
+"""Libraries of a grid that have layouts: where they are asked, and which layouts spec and flag ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gridwright.cli.spec_file import load_placed, note_this_machine
 from gridwright.errors import input_error, nearest
 
 if TYPE_CHECKING:
+    from gridwright.doctor.mounting_nodes import RunOn
     from gridwright.filesystems.desired_layout import DesiredLayout
     from gridwright.filesystems.layout import LayoutChoice
     from gridwright.spec import GridSpec
+
 
 _FLAG = "--layout"
 _REMEDY = "write auto, a stripe count such as 4 or -1, or parts such as 256MiB:1,16GiB:4,-1"
@@ -141,3 +145,20 @@ def _value(told: str) -> Any:  # noqa: ANN401 - what a spec may have there
         until, _, stripes = each.strip().rpartition(":")
         parts.append({"stripes": int(stripes), **({"until": until} if until else {})})
     return parts
+
+
+def opened(file: Path | None) -> tuple[GridSpec, RunOn]:
+    """A grid, and what runs commands where a file system is mounted. Raises GridwrightError.
+
+    That is this machine, or the head node, or, where that has not mounted it, a node that has.
+    """
+    from gridwright.commands import run_here
+    from gridwright.doctor.mounting_nodes import MountingNodes
+    from gridwright.grid.grid import Grid
+
+    spec = load_placed(file)
+    grid = Grid.open(spec)
+    if grid.is_this_machine:
+        note_this_machine(spec)
+        return spec, lambda _: run_here
+    return spec, MountingNodes(grid).run_on

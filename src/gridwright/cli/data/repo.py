@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from gridwright.cli.arguments import Reader
+import typer
+
+from gridwright.beneath import Beneath
+from gridwright.cli.arguments import Reader, Reads, options_of, read_flags, verb
 from gridwright.cli.data.repo_flags import (
     DuplicateFlags,
     ExportFlags,
     ImportFlags,
     PathFlags,
     ReleaseFlags,
+    RepositoryFlags,
+    StatusFlags,
     VerifyFlags,
     below,
     named,
     refuse_ambiguous,
     settings_of,
     show,
+    status_settings,
 )
-from gridwright.cli.data.repo_linked import linked_of, linked_report
-from gridwright.cli.data.repo_ls import run_ls
-from gridwright.cli.data.repo_migration import is_migration, run_migration
 from gridwright.cli.data.repo_of_grid import duplicate_of_grid
-from gridwright.cli.data.repo_opening import open_repository
-from gridwright.cli.data.repo_status import run_status
-from gridwright.cli.data.repo_trash import run_trash
+from gridwright.cli.data.repo_opening import (
+    linked_of,
+    linked_report,
+    open_repository,
+    opened_linked,
+    service_limits,
+    unopened,
+)
 from gridwright.cli.data.serve import run_serve
-from gridwright.cli.data.transfer_bar import transfer_progress
-from gridwright.cli.flags import options_of, read_flags, verb
+from gridwright.cli.named_spec import naming_spec
+from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.cli.verbs import plain_app
-from gridwright.errors import ExitStatus, input_error
+from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
+from gridwright.refusals import reason_of
 
 if TYPE_CHECKING:
-    from gridwright.repository.settings import OpenRepository, RepositoryReport
+    from gridwright.repository.forecast import TransferLimit
+    from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
+    from gridwright.spec import GridSpec
+    from gridwright.spec.linked import LinkedDirectory
+
 
 repo = plain_app(
     "Move a library's files to object storage and back, compare both, and free space.", no_args_is_help=True
@@ -175,6 +193,309 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
         report = import_objects(opened, ImportOptions(dry_run=flags.dry_run), progress=progress, ended=_timed)
     report.verb = "duplicate"
     return show(report, json=flags.json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LsFlags(PathFlags):
+    """The flags of `ls`."""
+
+
+def run_ls(flags: LsFlags) -> ExitStatus:
+    """List what the bucket has: size, time, and whether the content is here or in the bucket alone.
+
+    Example: gridwright repo ls archive
+    """
+    flags = named(flags)
+    from gridwright.repository.entries import list_entries
+
+    if (linked := linked_of(flags)) is not None:
+        raise input_error(
+            "a service carries it, which has all names as files",
+            where=linked[1].name,
+            remedy=f"list them: ls -l {linked[1].mounted}",
+        )
+    with open_repository(flags, settings_of(flags), looks=True) as opened:
+        report = opened.report("ls")
+        entries = list(list_entries(opened, below(opened.settings.directory, flags.paths), report))
+    Output("repo ls", json=flags.json).show(
+        LazyResult(
+            document=lambda: {
+                "repository": report.repository,
+                "entries": [entry.document() for entry in entries],
+                "notes": report.all_notes,
+                "problems": report.failed.document(),
+            },
+            text=lambda: "\n".join(
+                [*(entry.text() for entry in entries), *report.all_notes, *report.failed.lines()]
+            ),
+        )
+    )
+    return ExitStatus.DONE if report.is_complete else ExitStatus.MISSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrashFlags(RepositoryFlags):
+    """The flags of `trash`."""
+
+    empty_older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Remove for ever what was moved there longer ago, such as 30d; 0s for all."
+        ),
+        Reads(Reader.age, "older_than_s"),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and change nothing.")
+    ] = False
+
+
+def run_trash(flags: TrashFlags) -> ExitStatus:
+    """Show the files that imports have moved to the trash of a library, and remove old ones.
+
+    Example: gridwright repo trash archive --empty-older-than 30d
+    """
+    from gridwright.repository.keys import shown
+    from gridwright.repository.trash import TrashReport, empty_trash, trashed, why_unseen
+    from gridwright.repository.walking import renamed_at_top
+
+    reader = Reader()
+    older_than_s = reader.finish(read_flags(flags, reader))["older_than_s"]
+    settings = settings_of(named(flags))
+    if flags.dry_run and older_than_s is None:
+        raise input_error("nothing would be removed", where="--dry-run", remedy="add --empty-older-than")
+    report = TrashReport(settings.name, is_dry_run=flags.dry_run)
+    try:
+        with Beneath(settings.directory) as below:
+            if older_than_s is not None:
+                for files, is_gone in empty_trash(below.root, older_than_s, looks=flags.dry_run):
+                    (report.removed if is_gone else report.stayed).append(files)
+            report.there = [each for each in trashed(below.root) if each not in report.removed]
+            report.of_another = why_unseen(below.root)
+            report.elsewhere = [shown(each) for each in renamed_at_top(below.root)]
+    except OSError as error:
+        raise unopened(settings.directory, "the trash cannot be looked at", error) from error
+    Output("repo trash", json=flags.json).show(LazyResult(document=report.document, text=report.text))
+    return ExitStatus.MISSED if report.stayed or report.elsewhere or report.of_another else ExitStatus.DONE
+
+
+_OF_MIGRATIONS = {"verify": "--verify", "cut_over": "--cut-over", "bandwidth": "--bandwidth"}
+_OF_BUCKETS = {
+    "bucket": "--bucket",
+    "endpoint": "--endpoint",
+    "requester_pays": "--requester-pays",
+    "requests_per_second": "--requests-per-second",
+    "deletions": "--deletions",
+    "prefer": "--prefer",
+    "contents": "--contents",
+    "restore": "--restore",
+}
+
+
+def is_migration(flags: ImportFlags) -> bool:
+    """Whether a tree is to be moved in. Raises GridwrightError where flags of both kinds are given."""
+    reader = Reader()
+    others = _OF_MIGRATIONS if flags.from_ is None else _OF_BUCKETS
+    for name, flag in others.items():
+        if getattr(flags, name):
+            if flags.from_ is None:
+                reader.problem("this is for moving a tree in", flag, "add --from DIR")
+            else:
+                reader.problem("a tree that is moved in with --from has no bucket", flag, "leave it out")
+    return bool(reader.finish(flags.from_ is not None))
+
+
+def run_migration(flags: ImportFlags) -> ExitStatus:
+    """Move it, and print what became of it. Raises GridwrightError."""
+    from gridwright.repository.migration.migrate import MigrationOptions
+    from gridwright.repository.migration.session import MigrationPlaces, migrate
+
+    reader = Reader()
+    values = reader.finish(read_flags(flags, reader))
+    name, library = _library(flags)
+    source: Path = flags.from_.absolute() if flags.from_ is not None else library
+    places = MigrationPlaces(name, source, library, bytes_per_s=values["bytes_per_s"])
+    options = options_of(MigrationOptions, {**values, "paths": below(library, flags.paths)})
+    with transfer_progress() as progress:
+        report = migrate(places, options, progress)
+    return show(report, json=flags.json)
+
+
+def _library(flags: ImportFlags) -> tuple[str, Path]:
+    """The name and the directory that the flags name; no bucket is needed."""
+    if flags.directory is not None:
+        directory = flags.directory.absolute()
+        return flags.name or directory.name, directory
+    settings = settings_of(flags)
+    return settings.name, settings.directory
+
+
+class _Part(Protocol):
+    """What is shown of one repository."""
+
+    def document(self) -> dict[str, Any]: ...
+
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """One that is to be looked at."""
+
+    name: str
+    directory: str
+    bucket_url: str
+    look: Callable[[], tuple[_Part, bool]]
+    """What is shown of it, and whether it is well. Raises GridwrightError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """One that could not be looked at."""
+
+    of: _Repository
+    error: GridwrightError
+
+    def document(self) -> dict[str, Any]:
+        """The result for programs."""
+        names = {"repository": self.of.name, "bucket_url": self.of.bucket_url, "directory": self.of.directory}
+        return names | {"errors": [asdict(each) for each in self.error.problems]}
+
+    def text(self) -> str:
+        """The result for people."""
+        problems = "\n".join(f"error: {naming_spec(each)}" for each in self.error.problems)
+        return "\n".join(
+            [
+                f"{self.of.name}: {self.of.directory} and {self.of.bucket_url}",
+                *(f"  {line}" for line in problems.splitlines()),
+            ]
+        )
+
+
+def run_status(flags: StatusFlags) -> ExitStatus:
+    """Show files and objects: how many, how many differ on which side, names only, and the last export.
+
+    Example: gridwright repo status archive
+    """
+    flags = named(flags)
+    spec = load_placed(flags.grid) if flags.directory is None and flags.bucket is None else None
+    repositories = [*_carried(flags, spec), *(() if spec is None else _linked(flags, spec))]
+    found = [_looked_at(each, is_only=len(repositories) == 1) for each in repositories]
+    Output("repo status", json=flags.json).show(
+        LazyResult(
+            document=lambda: {"repositories": [{"errors": []} | part.document() for part, _ in found]},
+            text=lambda: "\n".join(part.text() for part, _ in found),
+        )
+    )
+    return max((status for _, status in found), default=ExitStatus.DONE)
+
+
+def _looked_at(repository: _Repository, *, is_only: bool) -> tuple[_Part, ExitStatus]:
+    """What is shown of a repository, and the exit status that it asks for; one that fails hides no others."""
+    try:
+        part, is_well = repository.look()
+    except GridwrightError as error:
+        if is_only:
+            raise
+        return _Unseen(repository, error), error.status
+    return part, ExitStatus.DONE if is_well else ExitStatus.MISSED
+
+
+def _carried(flags: StatusFlags, spec: GridSpec | None) -> Iterator[_Repository]:
+    """Those that Gridwright carries itself."""
+    for each in status_settings(flags, spec):
+        look = (
+            partial(_use, each.name, each.directory, spec) if flags.hot else partial(_look, flags, spec, each)
+        )
+        yield _Repository(each.name, str(each.directory), each.bucket_url, look)
+
+
+def _linked(flags: StatusFlags, spec: GridSpec) -> Iterator[_Repository]:
+    """Those that a service carries."""
+    for each in _linked_directories(flags, spec):
+        look = (
+            partial(_use, each.name, each.mounted, spec)
+            if flags.hot
+            else partial(_look_linked, flags, spec, each)
+        )
+        yield _Repository(each.name, str(each.mounted), each.link.bucket, look)
+
+
+def _look(flags: StatusFlags, spec: GridSpec | None, settings: RepositorySettings) -> tuple[_Part, bool]:
+    from gridwright.repository.status import repository_status
+
+    with open_repository(flags, settings, looks=True) as opened:
+        status = repository_status(opened, _back(spec, settings.name))
+        return status, status.is_well
+
+
+def _look_linked(flags: StatusFlags, spec: GridSpec, directory: LinkedDirectory) -> tuple[_Part, bool]:
+    with opened_linked(flags, spec, directory) as repository:
+        standing = repository.status(service_limits(spec, directory, "write"))
+        return standing, standing.is_well
+
+
+def _linked_directories(flags: StatusFlags, spec: GridSpec) -> list[LinkedDirectory]:
+    """Those of the grid that a service carries, or the one that is named, if it is such a one."""
+    from gridwright.spec.linked import linked_directories
+
+    return [each for name, each in linked_directories(spec).items() if flags.name in (None, name)]
+
+
+def _back(spec: GridSpec | None, name: str) -> Sequence[TransferLimit]:
+    """What limits a restore by one node, where the grid tells."""
+    if spec is None or name not in spec.repositories:
+        return ()
+    from gridwright.model.grid import grid_model
+    from gridwright.model.node_alone import limits_of_one_node
+    from gridwright.repository.forecast import TransferLimit
+
+    try:
+        limits = limits_of_one_node(grid_model(spec), spec.repositories[name].library)["write"]
+    except GridwrightError:
+        # A grid that cannot be predicted still has a status.
+        return ()
+    return [TransferLimit(limit.what, limit.bytes_per_s) for limit in limits]
+
+
+def _use(name: str, directory: Path, spec: GridSpec | None) -> tuple[_Part, bool]:
+    """How much of a repository's files is used, and whether all could be looked at."""
+    from gridwright.catalog import load_catalog
+    from gridwright.repository.use_report import UseReport, class_costs, use_of_files
+
+    catalog = load_catalog(spec.file.parent if spec is not None and spec.file else None)
+    region = (spec.region if spec is not None else None) or "us-east-1"
+    try:
+        use = use_of_files(directory)
+    except OSError as error:
+        raise environment_error(
+            f"the directory cannot be looked at: {reason_of(error)}",
+            where=str(directory),
+            remedy="run it where the files are, such as on a node of the grid",
+        ) from error
+    costs = class_costs(use, lambda item: catalog.services.usd(item, region))
+    return UseReport(name, str(directory), region, use, costs), not use.failed.count
+
+
+@contextlib.contextmanager
+def transfer_progress() -> Iterator[Callable[[int], None]]:
+    """A bar of bytes on a terminal, and nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _bytes: None
+        return
+    from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+
+    from gridwright.report.terminal.frame import TerminalConsole
+
+    columns = (TextColumn("{task.description}"), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn())
+    lock = threading.Lock()
+    with Progress(*columns, console=TerminalConsole(stderr=True), transient=True) as bar:
+        task = bar.add_task("moved", total=None)
+
+        def moved(count: int) -> None:
+            with lock:
+                bar.advance(task, count)
+
+        yield moved
 
 
 for name, run in (

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, read_path
+from gridwright.cli.arguments import DEFAULT_SPEC, Json, Reader, Reads, one_of, read_path
 from gridwright.cli.data.repo_of_grid import all_of_grid, one_of_grid
-from gridwright.cli.flags import Reads, one_of
-from gridwright.cli.grid_file import GridFile
 from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.spec_file import load_placed
+from gridwright.cli.spec_file import GridFile, load_placed
 from gridwright.errors import ExitStatus, input_error
 from gridwright.yamltext.fields import FieldError
 

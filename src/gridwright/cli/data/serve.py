@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, read_path
+from gridwright.cli.arguments import Json, Reader, Reads, read_flags, read_path
 from gridwright.cli.data.repo_flags import NameFlags, named
 from gridwright.cli.data.repo_of_grid import nothing_holds_back, served_with
-from gridwright.cli.flags import Reads, read_flags
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.errors import ExitStatus, environment_error, input_error

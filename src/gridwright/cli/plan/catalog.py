@@ -101,9 +101,9 @@ def qualify(
 
     Example: gridwright catalog qualify --network 125MB/s/core --memory 16GB
     """
-    from gridwright.cli.plan import catalog_qualify
+    from gridwright.cli.plan import catalog_show
 
-    catalog_qualify.show_marks(file, network, memory, beside, every=every, json=json)
+    catalog_show.show_marks(file, network, memory, beside, every=every, json=json)
 
 
 @catalog.command()

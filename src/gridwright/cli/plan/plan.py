@@ -1,4 +1,4 @@
-"""`gridwright plan`: the cheapest grids that meet the requirements."""
+"""`gridwright plan`: the cheapest grids that meet requirements, or those that end a night of jobs in time."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, SpecFile, read_path
-from gridwright.cli.flags import verb
+from gridwright.cli.arguments import Json, Reader, SpecFile, read_path, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.plan.predict import PAPER, workload_matrix
 from gridwright.cli.verbosity import say
-from gridwright.errors import ExitStatus, input_error
+from gridwright.errors import ExitStatus, GridwrightError, input_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gridwright.model.batch_window import BatchWindow
+    from gridwright.model.workload import WorkloadMatrix
     from gridwright.plan.deadline import DeadlinePlan
     from gridwright.plan.design import Plan
     from gridwright.spec.model import GridSpec
+
 
 _Listed = TypeVar("_Listed")
 OWN_CATALOGUES = ("catalog.yaml", "catalog.csv")
@@ -65,7 +68,6 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
       gridwright plan requirements.yaml --html plan.html
     """  # noqa: D301 - \b keeps typer from filling the lines
     _check(flags)
-    from gridwright.cli.plan.plan_deadline import deadline_plan
     from gridwright.cli.spec_file import load
     from gridwright.plan.document import plan_document
     from gridwright.plan.search import plan_grids as search
@@ -165,3 +167,62 @@ def _write(flags: PlanFlags, chosen: GridSpec, spec_file: Path, output: Output) 
     if own and spec_file.parent != flags.write.parent.resolve():
         names = ", ".join(str(each) for each in own)
         say(f"note: copy {names} beside it: prices and types of its own came from there")
+
+
+def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
+    """The plan for the deadline of a spec; None where it has none. Raises GridwrightError."""
+    requirements = spec.requirements
+    if requirements is None or (requirements.jobs is None and requirements.finish_within is None):
+        return None
+    if requirements.jobs is None or requirements.finish_within is None:
+        there, absent = ("jobs", "finish_within") if requirements.jobs else ("finish_within", "jobs")
+        raise input_error(
+            f"requirements.{there} is there without requirements.{absent}",
+            where=str(spec.file or "grid.yaml"),
+            remedy="Write both, such as jobs: mixed-30 and finish_within: 4h",
+        )
+    from gridwright.plan.deadline import plan_deadline
+
+    return plan_deadline(spec, _night(requirements.jobs, spec))
+
+
+def _night(jobs: str, spec: GridSpec) -> BatchWindow:
+    """The jobs by their name: a matrix at the papers' size, profiles or a table of jobs as recorded."""
+    from gridwright.model.batch_window import BatchWindow
+    from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles
+    from gridwright.runs.profiles import load_profiles, streams_of
+
+    if jobs.endswith((".parquet", ".csv")):
+        return _table_night((spec.file.parent if spec.file else Path.cwd()) / jobs)
+    if not jobs.endswith(".json"):
+        replay = Replay(scale=PAPER, page_cache="none")
+        where = "the profiles that come with gridwright"
+        return BatchWindow(_matrix(jobs, spec), default_profiles(), replay, where)
+    path = (spec.file.parent if spec.file else Path.cwd()) / jobs
+    profiles = load_profiles(path)
+    streams = streams_of(profiles, None, where=str(path))
+    return BatchWindow(WorkloadMatrix(path.stem, streams), profiles, where=str(path))
+
+
+def _table_night(path: Path) -> BatchWindow:
+    """The jobs of a table, as recorded, in the streams in which they ran."""
+    from gridwright.model.batch_window import BatchWindow
+    from gridwright.model.workload import WorkloadMatrix
+    from gridwright.workload.imports.job_table import read_jobs
+
+    table = read_jobs(path)
+    if table.failed:
+        say(f"{path}: {table.failed} jobs that failed are left out")
+    return BatchWindow(WorkloadMatrix(path.stem, table.streams), table.profiles, where=str(path))
+
+
+def _matrix(name: str, spec: GridSpec) -> WorkloadMatrix:
+    """The matrix of that name. Raises GridwrightError at its place in the spec."""
+    from gridwright.spec.locate import problem_at
+
+    try:
+        return workload_matrix(name)
+    except GridwrightError as error:
+        (problem,) = error.problems
+        remedy = f"{problem.remedy}, or name a file of profiles (NAME.json) or a table of jobs (NAME.parquet)"
+        raise GridwrightError(problem_at(spec, ("requirements", "jobs"), problem.what, remedy)) from None

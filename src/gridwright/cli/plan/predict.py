@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, read_path
-from gridwright.cli.flags import verb
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, read_path, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
 from gridwright.errors import ExitStatus, input_error
@@ -185,15 +184,15 @@ predict = verb(run_predict)
 def _question(model: GridModel, flags: PredictFlags, output: Output) -> ExitStatus | None:
     """Answer what is asked beside rates; None where nothing is. Raises GridwrightError."""
     if flags.without is not None:
-        from gridwright.cli.plan.predict_what_if import predict_without
+        from gridwright.cli.plan.predict_questions import predict_without
 
         return predict_without(model, flags.without, flags.streams, output)
     if flags.sensitivity:
-        from gridwright.cli.plan.predict_what_if import predict_sensitivity
+        from gridwright.cli.plan.predict_questions import predict_sensitivity
 
         return predict_sensitivity(model, _BY if flags.by is None else flags.by, flags.streams, output)
     if flags.day is not None:
-        from gridwright.cli.plan.predict_day import predict_day
+        from gridwright.cli.plan.predict_questions import predict_day
 
         return predict_day(model, flags.day, flags.streams, output)
     if flags.repository is not None:
@@ -257,7 +256,7 @@ def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
 
 
 def _model(flags: PredictFlags) -> GridModel:
-    from gridwright.cli.plan.predict_free_space import NOW, space_in, space_now
+    from gridwright.cli.plan.predict_repository import NOW, space_in, space_now
     from gridwright.cli.spec_file import load_placed
     from gridwright.model.grid import grid_model
 
@@ -286,13 +285,13 @@ def _papers(flags: PredictFlags, output: Output) -> ExitStatus:
 
     check = check_papers(matrices={name: workload_matrix(name) for name in ("mixed-30", "mixed-20")})
     if flags.markdown:
-        from gridwright.report.papers.page import papers_page
+        from gridwright.report.papers import papers_page
 
         output.write(papers_page(check))
         return ExitStatus.DONE
 
     def text() -> str:
-        from gridwright.report.terminal.papers import papers_text
+        from gridwright.report.terminal.prediction import papers_text
 
         return papers_text(check)
 
@@ -321,21 +320,21 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
     where = str(own) if own else "the profiles that come with gridwright"
     matrix = _matrix(flags, profiles, own)
     if flags.sweep:
-        from gridwright.cli.plan.predict_sweep import Simulated, predict_sweep
+        from gridwright.cli.plan.predict_questions import Simulated, predict_sweep
 
         simulated = Simulated(model, matrix, profiles, replay, where)
         return predict_sweep(simulated, output, up_to=flags.up_to, html=flags.html)
     prediction = simulate_workload(model, matrix, profiles, replay, where=where)
     cost = useful_cost(model, prediction)
     if flags.html is not None:
-        from gridwright.report.designs.workload_page import workload_prediction_page
+        from gridwright.report.designs.page import workload_prediction_page
 
         heading = model.spec.report.lines()
         page = workload_prediction_page(model.name, matrix.name, prediction, cost, heading)
         write_output(flags.html, page)
 
     def text() -> str:
-        from gridwright.report.terminal.workload_prediction import workload_prediction_text
+        from gridwright.report.terminal.prediction import workload_prediction_text
 
         return workload_prediction_text(model.name, matrix.name, prediction, cost)
 

@@ -15,12 +15,17 @@ from gridwright.cli.arguments import (
     AllowDisturbed,
     Json,
     Reader,
+    Reads,
     RunsDirectory,
     SpecFile,
+    one_of,
+    options_of,
+    read_flags,
     read_path,
+    some_of,
     typed_command,
+    verb,
 )
-from gridwright.cli.flags import Reads, one_of, options_of, read_flags, some_of, verb
 from gridwright.cli.output import LazyResult, Output, plain
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, input_error
@@ -244,7 +249,7 @@ def _measure(
     report = write_report(run.path)
     output = Output("iotest", json=flags.json)
     if flags.format == "iotest.sh":
-        from gridwright.report.iotest_sh import classic_blocks
+        from gridwright.report.terminal.run import classic_blocks
 
         output.write(classic_blocks(result, shlex.join(run.record.command)))
         return status

@@ -16,9 +16,10 @@ from gridwright.cli.arguments import (
     Repeat,
     RunsDirectory,
     SpecFile,
+    part_of,
     typed_command,
+    verb,
 )
-from gridwright.cli.flags import part_of, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.prove.iotest import Engine, IotestFlags, fleet_to_test, read_options
 from gridwright.cli.prove.workload import WorkloadFlags, read_workload_options, refuse_wide_launches
@@ -70,8 +71,7 @@ def run_prove(flags: ProveFlags) -> ExitStatus:
       gridwright prove grid.yaml --repeat 5
     """  # noqa: D301 - \b is a control character for click
     from gridwright.cli.interrupt import stop_on_signals
-    from gridwright.cli.prove.progress import iotest_display
-    from gridwright.cli.prove.workload_progress import workload_display
+    from gridwright.cli.prove.progress import iotest_display, workload_display
     from gridwright.cli.spec_file import load_placed, make_libraries
     from gridwright.grid.grid import Grid
     from gridwright.prove.proof import Displays, prove
@@ -172,8 +172,7 @@ class _Lazy:
 
 
 def _text(proof: Proof) -> str:
-    from gridwright.report.terminal.run import checks_text, iotest_text, verdict_text
-    from gridwright.report.terminal.workload import workload_text
+    from gridwright.report.terminal.run import checks_text, iotest_text, verdict_text, workload_text
     from gridwright.runs.directory import load_run
 
     results = proof.results

@@ -1,19 +1,25 @@
-"""`gridwright runs list | show | compare | rm | prune`: past runs."""
+"""`gridwright runs` and `report`: past runs listed, shown, compared, removed, and written up again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import DEFAULT_RUNS, Json, RunName, RunsDirectory
+from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunName, RunsDirectory, read_path
 from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.prove.runs_removal import prune, rm
+from gridwright.cli.output_file import check_output
 from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
-from gridwright.errors import GridwrightError
+from gridwright.errors import ExitStatus, GridwrightError, Problem
+
+if TYPE_CHECKING:
+    from gridwright.runs.removal import RunOnDisk
+
 
 runs = plain_app("List, show, compare and remove past runs.", no_args_is_help=True)
 
@@ -25,8 +31,8 @@ def list_(runs: RunsDirectory = DEFAULT_RUNS, json: Json = False) -> None:
     Where runs of several users are there, each has the name of its owner.
     """
     from gridwright.report.figures import seconds_since
-    from gridwright.report.run_summary import is_summed_up, summarize
     from gridwright.report.terminal.run import runs_text
+    from gridwright.report.verdict import is_summed_up, summarize
     from gridwright.runs.directory import list_runs
     from gridwright.trusted import user_name
 
@@ -110,6 +116,156 @@ def compare(
         Output("runs compare", json=json).show(
             LazyResult(document=lambda: document, text=lambda: comparison_text(one, other, comparisons))
         )
+
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")]
+
+
+def rm(
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs: directories, names, or `last`.")],
+    runs: RunsDirectory = DEFAULT_RUNS,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Remove runs, with all that was measured.
+
+    A run that is in progress stays, and so does a directory that holds anything else than a run leaves:
+    nothing is removed then.
+
+    Example: gridwright runs rm 20261101T080000Z-demo --dry-run
+    """
+    from gridwright.runs.find import find_run
+    from gridwright.runs.removal import look_at_run
+
+    now = datetime.now(UTC)
+    disks = [look_at_run(path, now) for path in dict.fromkeys(find_run(runs, name) for name in run)]
+    refused = [
+        Problem(f"it is not removed: {disk.kept}", str(disk.path), remedy=_REMEDY)
+        for disk in disks
+        if disk.kept is not None
+    ]
+    if refused:
+        raise GridwrightError(*refused, status=ExitStatus.INPUT)
+    _remove("runs rm", runs, disks, [], yes=yes, dry_run=dry_run, json=json)
+
+
+def prune(
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", min=0, help="Keep your newest N runs.")
+    ] = None,
+    older: Annotated[
+        str | None, typer.Option("--older", metavar="TIME", help="Keep what began within TIME, such as 90d.")
+    ] = None,
+    runs: RunsDirectory = DEFAULT_RUNS,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Remove old runs of yours: those that neither --keep nor --older keeps.
+
+    Where users share the directory, runs of others neither count nor go; root, too, prunes its own alone.
+
+    A run that is in progress stays, and so does a directory that holds anything else than a run leaves.
+
+    Example: gridwright runs prune --keep 20 --older 90d --dry-run
+    """
+    from gridwright.runs.place import check_place, own_runs, owners_in_words, run_directories
+    from gridwright.runs.removal import runs_below
+
+    reader = Reader()
+    older_s = reader.age("--older", older)
+    if keep is None and older is None:
+        reader.problem(
+            "neither --keep nor --older says which runs stay", "runs prune", "add one, such as --keep 20"
+        )
+    reader.finish(True)
+    check_place(runs)
+    disks = runs_below(runs, datetime.now(UTC))
+    old = [
+        disk for disk in disks[keep or 0 :] if older_s is None or disk.age_s is None or disk.age_s > older_s
+    ]
+    there = run_directories(runs)
+    if others := owners_in_words(set(there).difference(own_runs(there))):
+        say(f"runs of others stay, whatever their age: {others}")
+    going = [each for each in old if each.kept is None]
+    staying = [each for each in old if each.kept is not None]
+    _remove("runs prune", runs, going, staying, yes=yes, dry_run=dry_run, json=json)
+
+
+_REMEDY = "name others; what is to go all the same, remove by hand"
+
+
+def _remove(
+    command: str,
+    runs: Path,
+    going: Sequence[RunOnDisk],
+    staying: Sequence[RunOnDisk],
+    *,
+    yes: bool,
+    dry_run: bool,
+    json: bool,
+) -> None:
+    """Ask, remove, and say so. Raises GridwrightError."""
+    from gridwright.cli.arguments import confirm
+    from gridwright.runs.removal import remove_leavings, remove_run
+    from gridwright.units import format_bytes
+
+    if going and not dry_run:
+        lines = [f"  {_shown(each)}" for each in going]
+        confirm("\n".join(["These runs go, with all that was measured:", *lines]), yes=yes)
+        for disk in going:
+            remove_run(disk.path)
+    if not dry_run:
+        remove_leavings(runs)
+    freed = sum(each.size_bytes for each in going)
+    document = {
+        "dry_run": dry_run,
+        "removed": [str(each.path) for each in going],
+        "freed_bytes": freed,
+        "kept": [{"run": str(each.path), "reason": each.kept} for each in staying],
+    }
+
+    def text() -> str:
+        verb = "would be removed" if dry_run else "removed"
+        lines = [f"{_shown(each)}: {verb}" for each in going] if dry_run else []
+        lines += [f"{each.path.name}: kept, {each.kept}" for each in staying]
+        lines.append(f"{len(going)} run{'s'[: len(going) != 1]} {verb}, {format_bytes(freed)}")
+        return "\n".join(lines)
+
+    Output(command, json=json).show(LazyResult(document=lambda: document, text=text))
+
+
+def _shown(run: RunOnDisk) -> str:
+    from gridwright.report.figures import age
+    from gridwright.units import format_bytes
+
+    return f"{run.path.name} ({age(run.age_s)} old, {format_bytes(run.size_bytes)})"
+
+
+def report(
+    run: RunName = "last",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", parser=read_path, help="Where to write it.  [default: RUN/report.html]"),
+    ] = None,
+    runs: RunsDirectory = DEFAULT_RUNS,
+    json: Json = False,
+) -> None:
+    """Build the HTML report of a run again.
+
+    The run may be finished or interrupted; the report is one file that opens offline.
+    """
+    from gridwright.report.page import write_report
+    from gridwright.runs.find import find_run
+
+    reader = Reader()
+    check_output(reader, "--out", out)
+    path = write_report(find_run(runs, reader.finish(run)), out)
+    Output("report", json=json).show(
+        LazyResult(document=lambda: {"report": str(path)}, text=lambda: f"report: {path}"), indent=None
+    )
 
 
 runs.command("rm")(rm)

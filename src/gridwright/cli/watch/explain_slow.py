@@ -1,8 +1,14 @@
-"""`gridwright explain-slow`: why libraries or a job are slow, in words, with the evidence."""
+"""`gridwright explain-slow`: why libraries or a job are slow, in words, with the evidence gathered for it.
+
+Of pictures, histories, what `gridwright watch` found, and what changed here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,21 +16,32 @@ import typer
 
 from gridwright.cli.arguments import (
     DEFAULT_RUNS,
+    DEFAULT_SPEC,
     Json,
     Reader,
+    Reads,
     RunsDirectory,
     SpecFile,
+    read_flags,
     read_path,
+    verb,
 )
-from gridwright.cli.flags import Reads, read_flags, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import has_default_spec
+from gridwright.cli.verbosity import say
 from gridwright.cli.watch.named_servers import Servers, named_servers
-from gridwright.errors import ExitStatus
+from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
-    from gridwright.cli.watch.slow_question import SlowQuestion
-    from gridwright.monitor.causes.explaining import SlowExplanation
+    from gridwright.grid.grid import Grid
+    from gridwright.monitor.causes.changes import Beginning, MarkedEvent
+    from gridwright.monitor.causes.explaining import SlowExplanation, SlowJob
+    from gridwright.monitor.frame import Frame
+    from gridwright.monitor.history.questions import Histories
+    from gridwright.monitor.libraries import WatchedLibrary
+    from gridwright.monitor.readings import NodeSamples
+    from gridwright.spec.model import GridSpec
+
 
 _SHORTEST_S, _LONGEST_S = 1.0, 3600.0
 
@@ -88,8 +105,6 @@ explain_slow = verb(run_explain_slow)
 
 def _checked(flags: ExplainSlowFlags) -> SlowQuestion:
     """The question. Raises GridwrightError with all that is wrong with the flags."""
-    from gridwright.cli.watch.slow_question import SlowQuestion
-
     reader = Reader()
     values = read_flags(flags, reader)
     seconds: float = values["interval"]
@@ -112,7 +127,6 @@ def _checked(flags: ExplainSlowFlags) -> SlowQuestion:
 
 
 def _answer(question: SlowQuestion) -> SlowExplanation:
-    from gridwright.cli.watch.slow_question import explained_live, explained_recording, explained_then
 
     if question.play is not None:
         return explained_recording(question)
@@ -129,3 +143,381 @@ def _text(explanation: SlowExplanation) -> str:
     from gridwright.monitor.causes.words import explanation_text
 
     return explanation_text(explanation)
+
+
+RECENT_S = 3600.0
+"""Without a history, what changed within the last hour is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowQuestion:
+    """What was asked; times in seconds, `at_s` since 1970."""
+
+    file: Path | None
+    job: str | None
+    library: str | None
+    at_s: float | None
+    seconds: float
+    play: Path | None
+    runs: Path
+    servers: tuple[str, ...] = ()
+    watch: Path | None = None
+    """Where a watch of the grid keeps what it found; None where that is to be found out."""
+
+
+def explained_live(question: SlowQuestion) -> SlowExplanation:
+    """The answer out of samples that are taken now, and of the history that nodes keep.
+
+    Raises GridwrightError.
+    """
+    from gridwright.monitor.causes.explaining import explain, is_slow
+    from gridwright.monitor.frame import frame_of
+
+    grid, samples, libraries = _sampled(question)
+    filesystems = _filesystems(question, libraries)
+    whole = frame = frame_of(samples, libraries)
+    job = None
+    if question.job is not None:
+        frame, filesystems, job = _job_live(question.job, grid, samples, libraries)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    if not slow and job is None:
+        return explain(frame, filesystems=filesystems)
+    histories = _history_or_none(grid) if slow else None
+    since = _since(question, histories, frame.time, libraries, slow)
+    begin = min((each.at_s for each in since.values() if each.at_s is not None), default=None)
+    if histories is not None and begin is not None:
+        changes = _changes_then(
+            question, histories, begin, [*_spec_marks(question.file), *_job_marks(frame, grid)]
+        )
+    else:
+        changes = _changes_here(question, frame, grid)
+    return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job, whole=whole)
+
+
+def explained_then(question: SlowQuestion) -> SlowExplanation:
+    """The answer for an earlier time, out of the history that nodes keep. Raises GridwrightError."""
+    from gridwright.monitor.gathering import mounted_here, watched_libraries
+    from gridwright.monitor.history.choosing import open_histories
+
+    grid = _grid(question)
+    libraries = mounted_here() if grid is None else watched_libraries(grid)
+    histories = open_histories(grid)
+    reach = histories.reach()
+    if reach is None:
+        raise environment_error(
+            "nodes keep no history yet",
+            where="--at",
+            remedy="see gridwright help monitoring for what keeps it",
+        )
+    at_s = question.at_s or reach[1]
+    _check_reach(reach, at_s, question.seconds, "the history of the nodes")
+    return explained_history(question, histories, min(at_s, reach[1]), libraries)
+
+
+def explained_recording(question: SlowQuestion) -> SlowExplanation:
+    """The answer out of a recording, at a time or at its end. Raises GridwrightError."""
+    from gridwright.monitor.history.choosing import RecordedHistories
+    from gridwright.monitor.recording import Recording
+
+    recording = Recording(question.play or Path())
+    histories = RecordedHistories(recording)
+    reach = histories.reach()
+    if reach is None:
+        raise input_error("no node answered in it", where=str(question.play), remedy="name another recording")
+    at_s = reach[1] if question.at_s is None else question.at_s
+    _check_reach(reach, at_s, question.seconds, str(question.play))
+    return explained_history(question, histories, min(at_s, reach[1]), recording.libraries)
+
+
+def _check_reach(reach: tuple[float, float], at_s: float, seconds: float, whose: str) -> None:
+    """Raises GridwrightError (INPUT) where nothing is known of a time."""
+    if not reach[0] < at_s <= reach[1] + seconds:
+        first, last = (datetime.fromtimestamp(each).astimezone().isoformat(" ", "seconds") for each in reach)
+        raise input_error(
+            f"{whose} has nothing of that time", where="--at", remedy=f"name one from {first} to {last}"
+        )
+
+
+def explained_history(
+    question: SlowQuestion, histories: Histories, at_s: float, libraries: Sequence[WatchedLibrary]
+) -> SlowExplanation:
+    """The answer out of histories of nodes. Raises GridwrightError."""
+    from gridwright.monitor.causes.explaining import explain, explain_job, is_slow, used_by
+
+    filesystems = _filesystems(question, libraries)
+    frame = histories.frame(at_s, question.seconds, libraries)
+    load = None
+    if question.job is not None:
+        load = next((each for each in frame.jobs if each.job == question.job), None)
+        if load is None:
+            raise _no_job(question.job, [each.job for each in frame.jobs], kept=True)
+        filesystems = used_by(load, frame)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    since = _since(question, histories, at_s, libraries, slow)
+    job = None if load is None else explain_job(load, None, frame, slow)
+    begin = min((each.at_s for each in since.values() if each.at_s is not None), default=None)
+    changes = [] if begin is None else _changes_then(question, histories, begin, ())
+    return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job)
+
+
+def _history_or_none(grid: Grid | None) -> Histories | None:
+    """The history that nodes keep; None where there is none, or it does not answer."""
+    from gridwright.monitor.history.choosing import find_histories
+
+    try:
+        return find_histories(grid)
+    except GridwrightError:
+        return None
+
+
+def _since(
+    question: SlowQuestion,
+    histories: Histories | None,
+    at_s: float,
+    libraries: Sequence[WatchedLibrary],
+    slow: Sequence[str],
+) -> dict[str, Beginning]:
+    """Since when each of these file systems is slow."""
+    from gridwright.monitor.causes.changes import NO_HISTORY, Beginning, since_when
+    from gridwright.monitor.causes.explaining import was_slow
+
+    if histories is None:
+        return dict.fromkeys(slow, Beginning(at_s=None, why=NO_HISTORY))
+    if slow and question.play is None:
+        say("looking back in the history of the nodes")
+    return {
+        name: since_when(
+            histories, at_s, question.seconds, tuple(libraries), partial(was_slow, filesystem=name)
+        )
+        for name in slow
+    }
+
+
+def _changes_then(
+    question: SlowQuestion, histories: Histories, begin: float, more: Sequence[MarkedEvent]
+) -> list[MarkedEvent]:
+    """What changed before a time, as histories and runs tell it."""
+    from gridwright.monitor.causes.changes import BEFORE_S, changes_before, nearest_marks
+
+    others = [event for event in more if begin - BEFORE_S <= event.at_s <= begin + question.seconds]
+    marks = [*changes_before(histories, begin), *_run_marks(question.runs, begin), *others]
+    marks += _finding_marks(question, begin - BEFORE_S, begin + question.seconds)
+    return nearest_marks(marks, begin)
+
+
+def _finding_marks(question: SlowQuestion, start_s: float, end_s: float) -> Iterator[MarkedEvent]:
+    """What a watch found; of a recording, which may be of elsewhere, nothing."""
+    if question.play is None:
+        watch = question.watch
+        if watch is None:
+            grid = _grid(question)
+            watch = watch_of(None if grid is None else grid.spec)
+        yield from finding_marks(watch, start_s, end_s)
+
+
+def _grid(question: SlowQuestion) -> Grid | None:
+    """The grid that was named; None for this machine. Raises GridwrightError."""
+    if question.file is None and not has_default_spec():
+        return None
+    from gridwright.cli.spec_file import open_grid
+
+    return open_grid(question.file)
+
+
+def _sampled(question: SlowQuestion) -> tuple[Grid | None, list[NodeSamples], list[WatchedLibrary]]:
+    from gridwright.monitor.gathering import mounted_here, sample_grid, sample_here, watched_libraries
+    from gridwright.monitor.readings import Request
+
+    grid = _grid(question)
+    libraries = mounted_here() if grid is None else watched_libraries(grid)
+    _filesystems(question, libraries)
+    request = Request(question.seconds, directories=tuple(library.directory for library in libraries))
+    if grid is None:
+        return None, [sample_here(request)], libraries
+    return grid, sample_grid(grid, request, question.servers), libraries
+
+
+def _filesystems(question: SlowQuestion, libraries: Sequence[WatchedLibrary]) -> list[str] | None:
+    """The file system of the library that was asked for; None where all are. Raises GridwrightError."""
+    if question.library is None:
+        return None
+    found = [
+        library.filesystem for library in libraries if question.library in {library.name, library.filesystem}
+    ]
+    if not found:
+        from gridwright.yamltext.source import show
+
+        known = [library.name for library in libraries]
+        close = nearest(question.library, known)
+        raise input_error(
+            f"there is no library {show(question.library)}",
+            where="--library",
+            remedy=f"{f'did you mean {close}? ' if close else ''}there are: {', '.join(known) or 'none'}",
+        )
+    return found
+
+
+def _job_live(
+    job: str, grid: Grid | None, samples: Sequence[NodeSamples], libraries: Sequence[WatchedLibrary]
+) -> tuple[Frame, list[str] | None, SlowJob]:
+    """The picture of the nodes of a job, its file systems, and what holds it up.
+
+    Raises GridwrightError where no node has it.
+    """
+    from gridwright.monitor.causes.explaining import explain_job, is_slow, used_by
+    from gridwright.monitor.frame import frame_of
+    from gridwright.monitor.job_rows import job_row
+    from gridwright.monitor.rows import seen
+
+    load, asked = job_row(job, seen(samples)), _scheduled(job, grid)
+    if load is None:
+        raise _no_job(job, [each.job for each in frame_of(samples).jobs], asked)
+    frame = frame_of([sample for sample in samples if sample.node in load.nodes], libraries)
+    filesystems = used_by(load, frame)
+    slow = [
+        row.filesystem
+        for row in frame.libraries
+        if is_slow(row) and (filesystems is None or row.filesystem in filesystems)
+    ]
+    return frame, filesystems, explain_job(load, asked[0] if asked else None, frame, slow)
+
+
+def _scheduled(job: str, grid: Grid | None) -> tuple[int, str] | None:
+    """The cores of a job and how it stands, as its scheduler has it; None where that says nothing."""
+    if grid is None or not grid.has_queue:
+        return None
+    try:
+        found = next(iter(grid.scheduler.jobs([job])), None)
+    except GridwrightError:
+        return None
+    return None if found is None else (found.cores, str(found.state))
+
+
+def _no_job(
+    job: str, known: Sequence[str], asked: tuple[int, str] | None = None, *, kept: bool = False
+) -> GridwrightError:
+    """`known` are jobs that there are; `kept` says that these are those of a history."""
+    from gridwright.monitor.job_rows import MOST_JOBS, SUM
+    from gridwright.yamltext.source import show
+
+    if asked is not None and asked[1] == "waiting":
+        return input_error(
+            f"job {job} waits, and has no processes yet",
+            where="--job",
+            remedy=f"see gridwright explain {job}",
+        )
+    state = f": its scheduler has it as {asked[1]}" if asked else ""
+    hidden = kept and (SUM in known or len(known) > MOST_JOBS)
+    of = f" then, or {MOST_JOBS} others moved more, and it is in their sum" if hidden else ""
+    known = [each for each in known if each != SUM]
+    return input_error(
+        f"no node has a process of job {show(job)}{of}{state}",
+        where="--job",
+        remedy=f"these run: {', '.join(known[:10])}"
+        if known
+        else "no job runs, as far as can be seen (root sees all)",
+    )
+
+
+def _changes_here(question: SlowQuestion, frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
+    """What changed within the last hour, as far as this machine and the picture tell."""
+    from gridwright.monitor.causes.changes import boot_marks, nearest_marks
+
+    since = frame.time - RECENT_S
+    marks = boot_marks([(row.node, row.booted) for row in frame.nodes], since)
+    marks += [run_mark for run_mark in _run_marks(question.runs, frame.time) if run_mark.at_s >= since]
+    marks += [spec_mark for spec_mark in _spec_marks(question.file) if spec_mark.at_s >= since]
+    marks += [job_mark for job_mark in _job_marks(frame, grid) if job_mark.at_s >= since]
+    marks += _finding_marks(question, since, frame.time)
+    return nearest_marks(marks, frame.time)
+
+
+def _spec_marks(file: Path | None) -> list[MarkedEvent]:
+    from gridwright.monitor.causes.changes import MarkedEvent
+
+    path = file or DEFAULT_SPEC
+    try:
+        changed = path.stat().st_mtime
+    except OSError:
+        return []
+    return [
+        MarkedEvent(at_s=changed, sort="configuration", text=f"{path} was changed", source="its time stamp")
+    ]
+
+
+def _job_marks(frame: Frame, grid: Grid | None) -> list[MarkedEvent]:
+    """When jobs that are seen on nodes began, as their scheduler has it."""
+    from gridwright.monitor.causes.changes import MarkedEvent
+
+    names = [job.job for job in frame.jobs if job.processes]
+    if grid is None or not names or not grid.has_queue:
+        return []
+    try:
+        jobs = grid.scheduler.jobs(names)
+    except GridwrightError:
+        return []
+    return [
+        MarkedEvent(
+            at_s=job.started,
+            sort="job",
+            text=f"job {job.id} ({job.name}) of {job.user or 'an unknown user'} began on {job.node}",
+            source="its scheduler",
+        )
+        for job in jobs
+        if job.started is not None and job.id in names
+    ]
+
+
+def _run_marks(runs: Path, near_s: float) -> list[MarkedEvent]:
+    """Runs of Gridwright near a time that are kept on this machine."""
+    from gridwright.monitor.causes.changes import MarkedEvent
+    from gridwright.runs.directory import list_runs
+    from gridwright.runs.place import of_whom
+
+    marks = []
+    for each in list_runs(runs):
+        run = each.run
+        started = datetime.fromisoformat(run.started).timestamp()
+        if abs(started - near_s) > RECENT_S:
+            continue
+        what = " and ".join(run.what) or "a run"
+        end = f", and {'ended at ' + run.finished if run.finished else 'goes on, or was killed'}"
+        marks.append(
+            MarkedEvent(
+                at_s=started,
+                sort="run",
+                text=f"{what} began: run {each.path.name}{of_whom(each.owner)}{end}",
+                source="its run directory",
+            )
+        )
+    return marks
+
+
+def finding_marks(watch: Path, start_s: float, end_s: float) -> Iterator[MarkedEvent]:
+    """Findings that opened, closed or flapped between two times (seconds since 1970); none without a watch.
+
+    `watch` is the directory of a watch.
+    """
+    from gridwright.monitor.causes.changes import MarkedEvent
+    from gridwright.watch.state import change_marks
+
+    for mark in change_marks(watch, start_s, end_s):
+        where = f" ({mark.where})" if mark.where else ""
+        yield MarkedEvent(
+            at_s=mark.time, sort="finding", text=f"{mark.what}{where}", source="gridwright watch"
+        )
+
+
+def watch_of(spec: GridSpec | None) -> Path:
+    """Where the watch of a grid, or of this machine, keeps what it found."""
+    from gridwright.watch.state import watch_directory
+
+    return watch_directory(spec)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Reader, SpecFile, read_path
-from gridwright.cli.flags import verb
+from gridwright.cli.arguments import Reader, SpecFile, read_path, verb
 from gridwright.cli.output import Output
 from gridwright.cli.spec_file import has_default_spec
 from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
@@ -115,8 +114,7 @@ def _write(flags: ExporterFlags) -> ExitStatus:
     """Write dashboards and rules. Raises GridwrightError with all that is wrong with where to."""
     from gridwright.cli.output_file import check_output, write_output
     from gridwright.cli.spec_file import load
-    from gridwright.monitor.exporter.dashboards import dashboard_files
-    from gridwright.monitor.exporter.rules import is_scrape_job, rules_text
+    from gridwright.monitor.exporter.rules import dashboard_files, is_scrape_job, rules_text
 
     reader, files = Reader(), dict[Path, str]()
     if not is_scrape_job(flags.scrape_job):
@@ -153,8 +151,7 @@ def _serve(listening: Listening, interval_s: float, directories: tuple[str, ...]
     """Answer until a signal comes. Raises GridwrightError where it cannot listen there."""
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.monitor.exporter.page_program import PageOrder
-    from gridwright.monitor.exporter.pages import Pages
-    from gridwright.monitor.exporter.server import MetricsServer
+    from gridwright.monitor.exporter.server import MetricsServer, Pages
 
     with stop_on_signals() as stop, Pages(PageOrder(directories), interval_s) as pages:
         server = MetricsServer(listening, pages)

@@ -177,12 +177,12 @@ def _show(pictures: Pictures, interval_s: float) -> ExitStatus:
 def _grid(file: Path | None) -> Grid | None:
     if file is None and not has_default_spec():
         return None
-    from gridwright.cli.grid_file import open_grid
+    from gridwright.cli.spec_file import open_grid
 
     return open_grid(file)
 
 
 def _text(frame: Frame) -> str:
-    from gridwright.monitor.frame_tables import frame_text
+    from gridwright.monitor.views import frame_text
 
     return frame_text(frame)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, SpecFile, read_path
-from gridwright.cli.flags import verb
+from gridwright.cli.arguments import Json, SpecFile, read_path, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import has_default_spec
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
@@ -19,7 +18,7 @@ from gridwright.errors import ExitStatus, GridwrightError, environment_error, in
 if TYPE_CHECKING:
     from gridwright.spec import GridSpec
     from gridwright.spec.monitoring import WatchSection
-    from gridwright.watch.sending.receivers import AnyReceiver
+    from gridwright.watch.sending import AnyReceiver
     from gridwright.watch.watch import Watch, WatchSettings
 
 _ROUND = ("-P", "-m", "gridwright.cli.watch.watch_round")
@@ -112,8 +111,7 @@ def _check(flags: WatchFlags) -> None:
 
 
 def _show(directory: Path, *, json: bool) -> int:
-    from gridwright.watch.state import read_state
-    from gridwright.watch.status import status_document, status_text
+    from gridwright.watch.state import read_state, status_document, status_text
 
     state = read_state(directory)
     if state is None:
@@ -135,7 +133,7 @@ def _show(directory: Path, *, json: bool) -> int:
 def _watch(flags: WatchFlags, spec: GridSpec | None, directory: Path) -> int:
     from gridwright.cli.interrupt import stop_on_signals
     from gridwright.watch.rounds import RoundRunner
-    from gridwright.watch.sending.receivers import receiver_problems
+    from gridwright.watch.sending import receiver_problems
     from gridwright.watch.state import held
     from gridwright.watch.watch import Watch
 
@@ -200,7 +198,7 @@ def _receivers(flags: WatchFlags, section: WatchSection) -> dict[str, AnyReceive
     from pydantic import ValidationError
 
     from gridwright.spec.monitoring import WatchSection
-    from gridwright.watch.sending.receivers import receivers_of
+    from gridwright.watch.sending import receivers_of
 
     values = section.model_dump(mode="json", include={"command", "webhook", "mail"}, exclude_none=True)
     try:

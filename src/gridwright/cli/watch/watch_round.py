@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from gridwright.cli.named_spec import naming_spec, with_named_spec
 from gridwright.errors import GridwrightError
 from gridwright.messages import decode
-from gridwright.watch.round_messages import RoundRefused, RoundReport, RoundRequest
-from gridwright.watch.rounds import ANSWERS
+from gridwright.watch.rounds import ANSWERS, RoundRefused, RoundReport, RoundRequest
 
 if TYPE_CHECKING:
     from gridwright.grid.grid import Grid

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, read_path
-from gridwright.cli.flags import Reads, one_of, read_flags, verb
-from gridwright.cli.grid_file import GridFile, open_grid
+from gridwright.cli.arguments import Json, Reader, Reads, one_of, read_flags, read_path, verb
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.spec_file import GridFile, open_grid
 from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError
@@ -142,7 +141,7 @@ def _forgeable(jobs: Sequence[JobUsage]) -> str:
 def _refused(refused: Sequence[JobUsage]) -> str:
     if not refused:
         return ""
-    from gridwright.cli.work.jobs_table import printable
+    from gridwright.cli.work.jobs import printable
 
     users = ", ".join(
         printable(each) for each in sorted({each.user or _DASH for each in refused})[:_MOST_USERS]
@@ -176,7 +175,7 @@ _FIGURES = (
 
 
 def _cells(group: UsageGroup, name: str) -> list[str]:
-    from gridwright.cli.work.jobs_table import duration, printable
+    from gridwright.cli.work.jobs import duration, printable
     from gridwright.units import format_bytes
 
     def shown(value: float | None, text: Callable[[Any], str]) -> str:

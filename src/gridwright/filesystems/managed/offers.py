@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gridwright.catalog.offer_prices import OfferPrice, offer_price
-from gridwright.catalog.offers import ManagedOffer
+from gridwright.catalog.managed import ManagedOffer, OfferPrice, offer_price
 from gridwright.filesystems.offers import OnSale, SharedChoice
 from gridwright.units import Bytes, format_bytes
 

@@ -12,7 +12,9 @@ from gridwright.filesystems.moosefs.guard import PROXY, USER, password, server_c
 from gridwright.filesystems.moosefs.health import connected_servers
 from gridwright.filesystems.moosefs.model import MooseFileSystem
 from gridwright.filesystems.mount_entry import UNTRUSTED
-from gridwright.services.daemon import (
+from gridwright.services.service import (
+    ServiceNode,
+    ServiceNodes,
     call,
     last_words,
     make_directory,
@@ -20,7 +22,6 @@ from gridwright.services.daemon import (
     runs,
     start_daemon,
 )
-from gridwright.services.service import ServiceNode, ServiceNodes
 
 CONFIGURATION = "/etc/mfs"
 STATE = "/var/lib/mfs"

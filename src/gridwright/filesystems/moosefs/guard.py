@@ -10,8 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from gridwright.services.daemon import call, run_on_nodes
-from gridwright.services.service import ServiceNode, ServiceNodes
+from gridwright.services.service import ServiceNode, ServiceNodes, call, run_on_nodes
 
 USER = "mfs"
 PORTS = "9419-9422"

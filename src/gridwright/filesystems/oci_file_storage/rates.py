@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.catalog.offer_prices import offer_price
+from gridwright.catalog.managed import offer_price
 from gridwright.filesystems.oci_file_storage.model import OciFileStorageFileSystem
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Cost, Operation, Resource, Route, Use
 from gridwright.filesystems.site import Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridwright.catalog import ManagedOffer
-from gridwright.catalog.offer_prices import OfferPrice, offer_price
+from gridwright.catalog.managed import OfferPrice, offer_price
 from gridwright.filesystems.oci_lustre.fields import GB, TIERS
 from gridwright.filesystems.oci_lustre.sizes import least_size, offer_of
 from gridwright.filesystems.offers import OnSale, SharedChoice

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridwright.catalog import ManagedOffer
-from gridwright.catalog.offer_prices import offer_price
+from gridwright.catalog.managed import offer_price
 from gridwright.errors import Finding
 from gridwright.filesystems.oci_lustre.model import OciLustreFileSystem
 from gridwright.filesystems.oci_lustre.sizes import offer_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from gridwright.catalog.offers import managed_offers
+from gridwright.catalog.managed import managed_offers
 from gridwright.errors import Finding
 from gridwright.filesystems.oci_lustre.fields import GB, TIERS, LustreCapacity
 from gridwright.filesystems.oci_lustre.model import OciLustreFileSystem

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from gridwright.catalog import InstanceType
-from gridwright.catalog.attachments import free_attachments
-from gridwright.catalog.hypervisors import xen_types
+from gridwright.catalog.instances import free_attachments, xen_types
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.offers import OnSale, SharedChoice
 from gridwright.filesystems.scale.pool_rules import MOST_ATTACHED

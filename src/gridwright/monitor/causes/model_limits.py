@@ -9,7 +9,7 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation, Resource
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.grid import GridModel, grid_model
-from gridwright.monitor.causes.use import StatedLimit
+from gridwright.monitor.causes.measured import StatedLimit
 from gridwright.spec.model import GridSpec
 
 

@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from gridwright.monitor.causes.changes import MarkedEvent
-from gridwright.monitor.causes.explaining import SlowExplanation, SlowFileSystem, SlowJob
-from gridwright.monitor.causes.sharing import Sharer, Sharing
-from gridwright.monitor.causes.since import Beginning
+from gridwright.monitor.causes.changes import Beginning, MarkedEvent
+from gridwright.monitor.causes.explaining import Sharer, Sharing, SlowExplanation, SlowFileSystem, SlowJob
 from gridwright.report.terminal.frame import printed, say
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_rate

@@ -23,13 +23,19 @@ import numpy as np
 
 import gridwright
 from gridwright.errors import environment_error, input_error
-from gridwright.monitor.causes.verdict import is_slow, why_unknown
-from gridwright.monitor.console.marks import plain_marks
-from gridwright.monitor.console.node_inventory import NodeInventory
-from gridwright.monitor.console.pictures import LibraryCourse, StepMemory, causes_of, library_courses
-from gridwright.monitor.console.queries import RangeQuery, SeriesQuery, SnapshotQuery
-from gridwright.monitor.console.resampling import (
+from gridwright.monitor.causes.explaining import is_slow, why_unknown
+from gridwright.monitor.console.pictures import (
+    LibraryCourse,
+    NodeInventory,
+    StepMemory,
+    causes_of,
+    library_courses,
+)
+from gridwright.monitor.console.queries import (
+    RangeQuery,
     ResampledSeries,
+    SeriesQuery,
+    SnapshotQuery,
     TimeGrid,
     Values,
     document,
@@ -39,17 +45,24 @@ from gridwright.monitor.console.resampling import (
     question_of,
     resample,
 )
-from gridwright.monitor.console.viewers import JobFacts, Viewer, facts_of, seen_by, users_seen_by
-from gridwright.monitor.console.watching import OpenFinding, Watching, by_job
+from gridwright.monitor.console.watching import (
+    JobFacts,
+    OpenFinding,
+    Viewer,
+    Watching,
+    by_job,
+    facts_of,
+    plain_marks,
+    seen_by,
+    users_seen_by,
+)
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
 from gridwright.monitor.libraries import LibraryRow
 from gridwright.monitor.rows import MountRow
 from gridwright.monitor.served_rows import filesystem_of
-from gridwright.monitor.served_views import SERVED_JOBS
-from gridwright.monitor.table_cells import figure as cell_of
-from gridwright.monitor.table_cells import megabytes
-from gridwright.monitor.views import binding, notes, views
+from gridwright.monitor.views import SERVED_JOBS, binding, megabytes, notes, views
+from gridwright.monitor.views import figure as cell_of
 from gridwright.report.table import Table, columns_of, keyed_row
 from gridwright.spec.hosts import fold_hosts
 

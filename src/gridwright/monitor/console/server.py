@@ -1,12 +1,19 @@
-"""The web server of the console: answers questions of the page, and gives it its files. It writes nothing."""
+"""The web server of the console: lets in who has a token, answers the page's questions. It writes nothing.
+
+A token is given once, a cookie of this session counts from then on, and headers guard the page. Each
+connection is told to wait for a request or to be answered, which uvicorn itself does not bound.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
+import secrets
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 from typing import Any
@@ -21,17 +28,119 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.monitor.console.access import HEADERS, ConsoleAccess
 from gridwright.monitor.console.answers import Answers, series_document
-from gridwright.monitor.console.bounded_protocol import BoundedProtocol
-from gridwright.monitor.console.queries import range_query, series_query, snapshot_query
-from gridwright.monitor.console.resampling import as_csv
-from gridwright.monitor.console.viewers import Viewer, ViewerRule
-from gridwright.services.admission import NotAdmitted
-from gridwright.services.connections import Listener
-from gridwright.services.console_address import HEALTH
+from gridwright.monitor.console.queries import as_csv, range_query, series_query, snapshot_query
+from gridwright.monitor.console.watching import Viewer, ViewerRule
+from gridwright.services.connections import Bounds, Listener
+from gridwright.services.listening import Gate, NotAdmitted
+from gridwright.services.ports import CONSOLE_HEALTH
+
+BOUNDS = Bounds(in_all=512, of_one_peer=64, request_s=20.0, answer_s=60.0)
+"""A browser keeps six connections and asks again within seconds; 8 MiB go within a minute."""
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 of uvicorn, whose connections are those of a listener with bounds."""
+
+    def __init__(self, *arguments: Any, listener: Listener, **named: Any) -> None:  # noqa: ANN401 - as uvicorn has it
+        super().__init__(*arguments, **named)
+        self._listener = listener
+        self._descriptor = -1
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - as uvicorn has it
+        """Wait for a first request, also while TLS begins: the listener does so from its start on."""
+        super().connection_made(transport)
+        self._descriptor = transport.get_extra_info("socket").fileno()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait on while a request is not whole."""
+        super().data_received(data)
+        self._mark()
+
+    def on_response_complete(self) -> None:
+        """What had come of a next request waits anew."""
+        self._listener.waits(self._descriptor)
+        super().on_response_complete()
+        self._mark()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Its descriptor may soon be another connection's."""
+        self._descriptor = -1
+        super().connection_lost(exc)
+
+    def _mark(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._listener.answers(self._descriptor)
+
+
+CONTENT_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""What a browser may load and do for the page: its own files alone, nothing inline."""
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_LONGEST_COOKIE = 200
+
+
+def session_token() -> str:
+    """A token for one console: other users of this machine reach loopback, too."""
+    return secrets.token_urlsafe(24)
+
+
+@dataclass(slots=True)
+class ConsoleAccess:
+    """Lets requests in. The cookie is made of the token and of a salt that dies with the process."""
+
+    gate: Gate
+    port: int
+    _salt: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+
+    @property
+    def cookie_name(self) -> str:
+        """Cookies of one host are sent to all its ports."""
+        return f"gridwright-console-{self.port}"
+
+    @property
+    def cookie(self) -> str:
+        """What shows that a browser had the token."""
+        token = (self.gate.listening.token or "").encode()
+        return hashlib.blake2b(token, key=self._salt, digest_size=32).hexdigest()
+
+    def refusal(
+        self, peer: str, headers: Mapping[str, str], cookies: Mapping[str, str], in_query: str | None
+    ) -> NotAdmitted | None:
+        """Why a request is refused, or None. `in_query` is the token of the address, where it has one."""
+        listening = self.gate.listening
+        if listening.proxy_header is not None:
+            return self.gate.refusal(peer, headers)
+        given = dict(headers)
+        offered = cookies.get(self.cookie_name, "")
+        if in_query is not None:
+            given["authorization"] = f"Bearer {in_query}"
+        elif len(offered) < _LONGEST_COOKIE and secrets.compare_digest(
+            offered.encode(), self.cookie.encode()
+        ):
+            given["authorization"] = f"Bearer {listening.token}"
+        return self.gate.refusal(peer, given)
+
 
 _LOG = logging.getLogger("gridwright.monitor")
 MOST_BYTES = 8 << 20
@@ -198,7 +307,7 @@ class Guarded:
         request = Request(scope)
         client = scope.get("client") or ("127.0.0.1", 0)
         headers = {name.lower(): value for name, value in Headers(scope=scope).items()}
-        if scope["path"] == HEALTH:
+        if scope["path"] == CONSOLE_HEALTH:
             refusal = self._access.gate.without_token(client[0])
             return _SERVES if refusal is None else _refused(refusal)
         at_door = scope["path"] == "/"

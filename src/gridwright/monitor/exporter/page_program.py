@@ -30,12 +30,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 from gridwright.messages import MessageError, decode
 from gridwright.monitor.exporter import metric_families
-from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, TextFormat
-from gridwright.monitor.exporter.metric_families import OF_READINGS, MetricFamily
-from gridwright.monitor.job_rows import by_turns
+from gridwright.monitor.exporter.metric_families import (
+    OF_READINGS,
+    Exposition,
+    MetricFamily,
+    SeriesValue,
+    TextFormat,
+)
+from gridwright.monitor.job_rows import OWNER, by_turns
 from gridwright.monitor.readings import Reading, Snapshot
 from gridwright.monitor.sampler import Sampler
-from gridwright.monitor.user_sums import OWNER
 
 MOST_JOBS = 100
 OTHER = "other"

@@ -32,9 +32,8 @@ from gridwright.monitor.history.messages import (
     unpacked_course,
     unpacked_picture,
 )
-from gridwright.monitor.history.places import DIRECTORY
-from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
-from gridwright.monitor.history.stored import NOTHING_THEN
+from gridwright.monitor.history.questions import DIRECTORY, NodeCourse, RangeQuestion
+from gridwright.monitor.history.reading import NOTHING_THEN
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import NodeSamples
 from gridwright.monitor.rows import SeenNode

@@ -13,8 +13,7 @@ from typing import Literal
 
 from gridwright.messages import MessageError
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse, check_seconds
-from gridwright.monitor.rates import Figures, Key
-from gridwright.monitor.readings import Snapshot
+from gridwright.monitor.readings import Figures, Key, Snapshot
 from gridwright.monitor.rows import SeenNode
 
 MOST_ANSWER = 1 << 26

@@ -21,7 +21,7 @@ from gridwright.monitor.history.messages import (
     packed_course,
     packed_picture,
 )
-from gridwright.monitor.history.places import history_file
+from gridwright.monitor.history.questions import history_file
 from gridwright.monitor.history.reading import StoredHistory, query_history
 from gridwright.monitor.history.store import NoHistory
 

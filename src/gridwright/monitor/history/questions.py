@@ -1,10 +1,13 @@
-"""What histories of nodes are asked, and what they answer."""
+"""What histories of nodes are asked, what they answer, and where the one of a node is kept."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 from gridwright.messages import MessageError
 from gridwright.monitor.frame import Frame
@@ -87,3 +90,12 @@ class Histories(Protocol):
 
     def reach(self) -> tuple[float, float] | None:
         """The first and the last time that any node knows of; None where there is no history."""
+
+
+DIRECTORY = Path("/var/lib/gridwright/history")
+"""Where agents keep it that run as services."""
+
+
+def history_file(directory: Path, node: str = "") -> Path:
+    """The file of a node, of this one where none is named: nodes may share a directory."""
+    return directory / f"{quote(node or socket.gethostname(), safe='')}.history"

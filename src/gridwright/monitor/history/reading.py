@@ -1,4 +1,4 @@
-"""Reads the history of one node: courses over time, and what was between two times."""
+"""Reads histories that are kept in files of this machine, one for each node: courses, and what was when."""
 
 from __future__ import annotations
 
@@ -15,17 +15,25 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from gridwright.messages import MessageError, typed
-from gridwright.monitor.history.busiest import Family, family_of
-from gridwright.monitor.history.columns import BlockColumn, Labels, SpoiltPiece, decode
-from gridwright.monitor.history.levels import FINEST, LEVELS
-from gridwright.monitor.history.measured import SAMPLER
-from gridwright.monitor.history.open_minute import open_minutes
+from gridwright.monitor.frame import Frame, frame_of_seen
+from gridwright.monitor.history.measured import SAMPLER, Family, family_of, open_minutes
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion, SeriesCourse
 from gridwright.monitor.history.rolling import StepSums, is_zero_unseen
-from gridwright.monitor.history.store import HistoryStore, StoredBlock, WrittenMeanwhile
+from gridwright.monitor.history.store import (
+    FINEST,
+    LEVELS,
+    BlockColumn,
+    HistoryStore,
+    Labels,
+    NoHistory,
+    SpoiltPiece,
+    StoredBlock,
+    WrittenMeanwhile,
+    decode,
+)
 from gridwright.monitor.job_rows import CPU_TIME, IN_SUM
-from gridwright.monitor.rates import Figures, Key
-from gridwright.monitor.readings import LABELS, MountedPlace, Snapshot
+from gridwright.monitor.libraries import WatchedLibrary
+from gridwright.monitor.readings import LABELS, Figures, Key, MountedPlace, NodeSamples, Snapshot
 from gridwright.monitor.rows import SeenNode
 
 MOST_STEPS = 4000
@@ -387,3 +395,53 @@ def _since(why: str, since: float) -> str:
     """What hangs was noted when it began to."""
     clock = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return re.sub(r"for \d+ s$", f"since {clock}", why)
+
+
+NOTHING_THEN = "nothing is known of that time"
+
+
+class StoredHistories:
+    """Answers of files, by the name of their node. A file that cannot be read is a node that is away."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._files = dict(files)
+
+    def nodes(self) -> list[str]:
+        """Names of all nodes that are asked."""
+        return list(self._files)
+
+    def courses(self, question: RangeQuestion) -> list[NodeCourse]:
+        """One answer for each node."""
+        return [
+            answer
+            if isinstance(answer, NodeCourse)
+            else NodeCourse(name, question.start_s, question.step_s, (), answer)
+            for name, answer in self._query_all(lambda history: history.course(question))
+        ]
+
+    def frame(self, at_s: float, seconds: float, libraries: Sequence[WatchedLibrary] = ()) -> Frame:
+        """The picture of the `seconds` that ended at `at_s`, as `top` would have shown it."""
+        samples: list[NodeSamples] = []
+        seen: list[SeenNode] = []
+        for name, answer in self._query_all(lambda history: history.seen(at_s, seconds)):
+            why = answer if isinstance(answer, str) else "" if answer else NOTHING_THEN
+            samples.append(NodeSamples(name, absent=why))
+            if isinstance(answer, SeenNode):
+                seen.append(answer)
+        return frame_of_seen(samples, seen, libraries)
+
+    def reach(self) -> tuple[float, float] | None:
+        """The first and the last time that any node knows of; None where there is no history."""
+        answers = [answer for _, answer in self._query_all(StoredHistory.reach)]
+        known = [answer for answer in answers if isinstance(answer, tuple)]
+        return (min(start for start, _ in known), max(end for _, end in known)) if known else None
+
+    def _query_all(self, ask: Callable[[StoredHistory], T]) -> list[tuple[str, T | str]]:
+        """What each file answers, or why it does not."""
+        found: list[tuple[str, T | str]] = []
+        for name, path in self._files.items():
+            try:
+                found.append((name, query_history(path, name, ask)))
+            except (NoHistory, sqlite3.Error) as error:
+                found.append((name, str(error)))
+        return found

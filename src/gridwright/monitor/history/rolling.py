@@ -8,11 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
 
-from gridwright.monitor.history.busiest import MOVED, Family, Name, busiest, family_of
-from gridwright.monitor.history.columns import BlockColumn, Labels, SpoiltPiece, decode, encode
-from gridwright.monitor.history.levels import FINEST, LEVELS
-from gridwright.monitor.history.measured import SAMPLER
-from gridwright.monitor.history.store import HistoryStore, StoredBlock
+from gridwright.monitor.history.measured import MOVED, SAMPLER, Family, Name, busiest, family_of
+from gridwright.monitor.history.store import (
+    FINEST,
+    LEVELS,
+    BlockColumn,
+    HistoryStore,
+    Labels,
+    SpoiltPiece,
+    StoredBlock,
+    decode,
+    encode,
+)
 from gridwright.monitor.job_rows import MOST_JOBS
 
 

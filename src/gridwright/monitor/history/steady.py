@@ -20,14 +20,10 @@ from pathlib import Path
 from typing import Self
 
 from gridwright.messages import plain
-from gridwright.monitor.history.columns import encode
-from gridwright.monitor.history.levels import FINEST
-from gridwright.monitor.history.measured import MeasuredSecond, Measurements
-from gridwright.monitor.history.open_minute import MINUTE, OpenMinute, open_minutes
+from gridwright.monitor.history.measured import MINUTE, MeasuredSecond, Measurements, OpenMinute, open_minutes
 from gridwright.monitor.history.rolling import roll_up
-from gridwright.monitor.history.store import HistoryStore, NoHistory, OpenSecond, StoredBlock
-from gridwright.monitor.rates import Key
-from gridwright.monitor.readings import Snapshot
+from gridwright.monitor.history.store import FINEST, HistoryStore, NoHistory, OpenSecond, StoredBlock, encode
+from gridwright.monitor.readings import Key, Snapshot
 
 MOST_BYTES = 4 << 30
 """Of one history: what a node of 25 000 series may need."""

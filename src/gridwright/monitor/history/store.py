@@ -1,7 +1,12 @@
 """The file of one node's history: an SQLite database of packed pieces, a ring for each level.
 
 A second is one transaction, so a process that is killed loses no more than the second it was at; and one that
-reads sees whole transactions while another one writes.
+reads sees whole transactions while another one writes. A level says how finely the past is kept: steps of one
+width, and blocks of many steps.
+
+All series of one metric are one piece: what is asked for is read alone, and alike figures are packed better.
+Values are float32. Those of counters keep 12 bits of their mantissa: an error of at most 1 part in 4096 each
+time, which the means of four levels after one another make 1 in 1000.
 
 How other users read a history: without a lock, since whoever may lock a file can hold up who writes it.
 
@@ -9,9 +14,9 @@ A read lock takes a file that is open for reading, no more (fcntl(2), flock(2)).
 an SQLite database in WAL mode keeps its log from being emptied, or the writer from writing. So the writer of
 a history that others read asks for no lock and has no shared memory.
 
-What it commits goes into the log, which it moves into the database every few seconds. Seconds that are in
-the log alone are in a second file, too, NAME-recent. Before a move it makes the number in NAME-generation
-odd, and even again behind it. A reader looks at the database and at the recent seconds; where the number has
+What it commits goes into the log, which it moves into the database every few seconds. Seconds that are in the
+log alone are in a second file, too, NAME-recent. Before a move it makes the number in NAME-generation odd,
+and even again behind it. A reader looks at the database and at the recent seconds; where the number has
 changed meanwhile, it reads again.
 """
 
@@ -19,10 +24,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sqlite3
 import stat
 import struct
+import sys
 import time
 import zlib
 from array import array
@@ -32,8 +39,153 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from gridwright.monitor.history.levels import LEVELS
-from gridwright.monitor.rates import Key
+from gridwright.monitor.readings import Key
+
+Labels = tuple[str, ...]
+UNKNOWN = math.nan
+_HEAD = struct.Struct("<BBHII")
+"""Format, flags, steps, series, bytes of the labels."""
+_FORMAT = 1
+_ROUNDED, _HIGHS, _GAPS = 1, 2, 4
+_HALF, _MASK = 0x800, 0xFFFFF000
+"""Rounds to the nearest value of 12 bits of mantissa, the implicit one included."""
+_LARGEST = 0x7F7FF000
+"""A finite float32 that may still be rounded."""
+_PACKING = 6
+
+
+class SpoiltPiece(ValueError):
+    """Bytes that are no figures: a disk gave back something else than what was written."""
+
+
+@dataclass(slots=True)
+class BlockColumn:
+    """One series over the steps of a block."""
+
+    mean: array[float]
+    """Over the time that is known; NaN where nothing is."""
+    high: array[float]
+    """The highest of the samples; the very same array as `mean` at the finest level."""
+    covered: array[int] | None
+    """Seconds that are known of each step; None where each is known in whole, or not at all."""
+
+
+def encode(columns: Mapping[Labels, BlockColumn], steps: int, *, rounded: bool) -> bytes:
+    """The series of one metric as bytes."""
+    names = json.dumps(list(columns), separators=(",", ":")).encode()
+    highs = any(column.high is not column.mean for column in columns.values())
+    gaps = any(column.covered is not None for column in columns.values())
+    flags = _ROUNDED * rounded | _HIGHS * highs | _GAPS * gaps
+    parts = [names, _planes([column.mean for column in columns.values()], rounded=rounded)]
+    if highs:
+        parts.append(_planes([column.high for column in columns.values()], rounded=rounded))
+    if gaps:
+        covered = [column.covered for column in columns.values()]
+        parts.append(_bytes_of(array("H", (n for each in covered for n in each or [_WHOLE] * steps))))
+    head = _HEAD.pack(_FORMAT, flags, steps, len(columns), len(names))
+    return head + zlib.compress(b"".join(parts), _PACKING)
+
+
+_WHOLE = 0xFFFF
+"""Written for a series that is covered in whole, beside others that are not."""
+
+
+def decode(data: bytes) -> dict[Labels, BlockColumn]:
+    """The series that `encode` was given. Raises SpoiltPiece."""
+    try:
+        form, flags, steps, series, length = _HEAD.unpack_from(data)
+        if form != _FORMAT:
+            raise SpoiltPiece(f"format {form} is not known")
+        body = zlib.decompress(memoryview(data)[_HEAD.size :])
+        names = [tuple(load) for load in json.loads(body[:length])]
+        size = steps * series
+        width = 3 if flags & _ROUNDED else 4
+        mean = _unplaned(body[length : length + size * width], size, width)
+        end = length + size * width
+        high = mean
+        if flags & _HIGHS:
+            high = _unplaned(body[end : end + size * width], size, width)
+            end += size * width
+        covered = _numbers("H", body[end : end + 2 * size]) if flags & _GAPS else None
+        whole = len(names) == series and (covered is None or len(covered) == size)
+    except (struct.error, zlib.error, ValueError, TypeError, RecursionError) as error:
+        raise SpoiltPiece(str(error)) from error
+    if not whole:
+        raise SpoiltPiece("it is too short")
+    return {name: _column(mean, high, covered, number * steps, steps) for number, name in enumerate(names)}
+
+
+def _column(
+    mean: array[float], high: array[float], covered: array[int] | None, start: int, steps: int
+) -> BlockColumn:
+    part = slice(start, start + steps)
+    own = mean[part]
+    seconds = None if covered is None or covered[start] == _WHOLE else covered[part]
+    return BlockColumn(own, own if high is mean else high[part], seconds)
+
+
+def _planes(values: Sequence[array[float]], *, rounded: bool) -> bytes:
+    """Bytes by their weight, the heaviest first: those are alike, and packed to almost nothing."""
+    together = array("f")
+    for value in values:
+        together.extend(value)
+    data = _bytes_of(_rounded(together) if rounded else together)
+    return b"".join(data[weight::4] for weight in ((3, 2, 1) if rounded else (3, 2, 1, 0)))
+
+
+def _rounded(values: array[float]) -> array[int]:
+    bits = array("I", values.tobytes())
+    return array("I", [(n + _HALF) & _MASK if n & 0x7FFFFFFF < _LARGEST else n & _MASK for n in bits])
+
+
+def _unplaned(data: bytes, size: int, width: int) -> array[float]:
+    if len(data) != size * width:
+        raise SpoiltPiece("it is too short")
+    found = bytearray(4 * size)
+    for plane in range(width):
+        found[3 - plane :: 4] = data[plane * size : (plane + 1) * size]
+    return _numbers("f", bytes(found))
+
+
+def _bytes_of(values: array[float] | array[int]) -> bytes:
+    if sys.byteorder == "big":
+        values = values[:]
+        values.byteswap()
+    return values.tobytes()
+
+
+def _numbers(kind: str, data: bytes) -> array:  # type: ignore[type-arg]
+    found = array(kind, data)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLevel:
+    """Steps of one width. A block of it begins at a multiple of its length, in seconds since 1970."""
+
+    step_s: int
+    steps: int
+    """Of a whole block."""
+    kept_s: int
+    """Seconds that were recorded and are kept: a clock that was set drops nothing."""
+
+    @property
+    def block_s(self) -> int:
+        """Seconds of a whole block."""
+        return self.step_s * self.steps
+
+
+LEVELS = (
+    HistoryLevel(1, 60, 3600),
+    HistoryLevel(10, 60, 2 * 86400),
+    HistoryLevel(60, 120, 30 * 86400),
+    HistoryLevel(600, 144, 365 * 86400),
+)
+"""The finest first. A block of one level is made of whole blocks of the one before."""
+FINEST = 0
+
 
 NUMBER, RECENT = "-generation", "-recent"
 """The names of the files are that of the database, and these."""

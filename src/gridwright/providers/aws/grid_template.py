@@ -78,7 +78,7 @@ from gridwright.providers.aws.user_data import (
 )
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.schedulers import scheduler_kind
-from gridwright.services.console_address import HEALTH, PORT
+from gridwright.services.ports import CONSOLE_HEALTH, CONSOLE_PORT
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH
 
@@ -127,10 +127,10 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
             VpcId=import_value(spec, Export.VPC),
             TargetType="ip",
             Protocol="TLS",
-            Port=PORT,
-            Targets=[balancing.TargetDescription(Id=str(machine.address), Port=PORT)],
+            Port=CONSOLE_PORT,
+            Targets=[balancing.TargetDescription(Id=str(machine.address), Port=CONSOLE_PORT)],
             HealthCheckProtocol="HTTPS",
-            HealthCheckPath=HEALTH,
+            HealthCheckPath=CONSOLE_HEALTH,
             TargetGroupAttributes=[
                 # Otherwise the head node would see addresses of readers, and let them in by none.
                 balancing.TargetGroupAttribute(Key="preserve_client_ip.enabled", Value="false")
@@ -210,8 +210,8 @@ def _firewall(
         SecurityGroupEgress=[
             ec2.SecurityGroupRule(
                 IpProtocol="tcp",
-                FromPort=PORT,
-                ToPort=PORT,
+                FromPort=CONSOLE_PORT,
+                ToPort=CONSOLE_PORT,
                 DestinationSecurityGroupId=served,
                 Description="The console",
             )
@@ -223,8 +223,8 @@ def _firewall(
         GroupId=served,
         SourceSecurityGroupId=Ref("ConsoleGroup"),
         IpProtocol="tcp",
-        FromPort=PORT,
-        ToPort=PORT,
+        FromPort=CONSOLE_PORT,
+        ToPort=CONSOLE_PORT,
         Description="The console, through its load balancer",
     )
 

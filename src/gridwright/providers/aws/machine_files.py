@@ -32,8 +32,8 @@ from gridwright.providers.shared_disks import ClusterParts, playbook_clusters, s
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.machines import USABLE_PART
 from gridwright.schedulers.set_up import SchedulerSetup
-from gridwright.services.console_address import PORT
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.services.ports import CONSOLE_PORT
 from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.setup.repository_timers import PROGRAM, quoted
@@ -74,7 +74,14 @@ def console_role_files(spec: GridSpec, layout: AwsLayout) -> Mapping[str, str]:
     files = {"--certificate": f"{DIRECTORY}/certificate.pem", "--key": f"{DIRECTORY}/key.pem"}
     command = [
         *(PROGRAM, "console", f"{DIRECTORY}/grid.yaml"),
-        *("--port", str(PORT), "--listen", str(machine.address), "--proxy", str(balancer_address(layout))),
+        *(
+            "--port",
+            str(CONSOLE_PORT),
+            "--listen",
+            str(machine.address),
+            "--proxy",
+            str(balancer_address(layout)),
+        ),
         *(word for pair in files.items() for word in pair),
         *("--token-file", _TOKEN_FILE, "--runs", f"{STATES}/runs"),
     ]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gridwright.catalog import InstanceType, load_catalog
-from gridwright.catalog.attachments import free_attachments
-from gridwright.catalog.hypervisors import xen_types
+from gridwright.catalog.instances import free_attachments, xen_types
 from gridwright.errors import Finding, GridwrightError, input_error
 from gridwright.filesystems.capabilities import CloudFindings
 from gridwright.filesystems.site import Site
@@ -56,7 +55,7 @@ from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import MetadataService, ProviderSection, Purchasing, SharedVolumes
 from gridwright.spec.storage import INSTANCE_STORE
-from gridwright.yamltext.together import Refused
+from gridwright.yamltext.structure import Refused
 
 if TYPE_CHECKING:
     from gridwright.catalog import Catalog

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gridwright.catalog import Catalog, InstanceType
-from gridwright.catalog.efa import efa_types
+from gridwright.catalog.instances import efa_types
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems.site import Site
 from gridwright.providers.address_ranges import first_free, written_range
@@ -26,7 +26,7 @@ from gridwright.providers.machines import CONTROLLER
 from gridwright.spec.model import GridSpec
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
-from gridwright.yamltext.together import KEY, Refused
+from gridwright.yamltext.structure import KEY, Refused
 
 # Rules between fields of a grid on AWS: its region and zone, subnets, keys, names of machines.
 #

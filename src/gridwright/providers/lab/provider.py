@@ -87,7 +87,7 @@ from gridwright.spec.provider import ProviderSection
 from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.state_parts import make_state
 from gridwright.yamltext.fields import FieldError
-from gridwright.yamltext.together import KEY, Refused
+from gridwright.yamltext.structure import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine

@@ -29,8 +29,16 @@ from gridwright.providers.lab.section import Lab
 from gridwright.providers.provider import Caller
 from gridwright.refusals import refusal
 from gridwright.schedulers.state_directory import state_directory
-from gridwright.services.daemon import call, last_words, make_directory, run_on_nodes, runs, start_daemon
-from gridwright.services.service import Service, ServiceNode
+from gridwright.services.service import (
+    Service,
+    ServiceNode,
+    call,
+    last_words,
+    make_directory,
+    run_on_nodes,
+    runs,
+    start_daemon,
+)
 from gridwright.setup.users_spec import secret_of, users_configuration
 from gridwright.spec.model import GridSpec
 

@@ -10,7 +10,7 @@ from gridwright.providers.provider import Provider
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.yamltext.fields import FieldError
-from gridwright.yamltext.together import KEY, Refused
+from gridwright.yamltext.structure import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.providers.rendering import Notes

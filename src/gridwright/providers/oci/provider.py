@@ -77,7 +77,7 @@ from gridwright.spec.provider import MetadataService, ProviderSection, Purchasin
 from gridwright.spec.storage import Disks, Servers
 from gridwright.units import format_rate
 from gridwright.yamltext.fields import FieldError
-from gridwright.yamltext.together import KEY, Refused
+from gridwright.yamltext.structure import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.filesystems.resources import Cost

@@ -37,7 +37,7 @@ from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import ProviderSection
 from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.yamltext.fields import FieldError, matching
-from gridwright.yamltext.together import KEY, Refused
+from gridwright.yamltext.structure import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine

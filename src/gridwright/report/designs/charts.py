@@ -27,8 +27,8 @@ from gridwright.report.designs.words import (
 )
 from gridwright.report.figures import MB, against, listed, megabytes, part_of, plain
 from gridwright.report.figures import required as required_text
-from gridwright.report.marks import Mark
 from gridwright.report.plot import Chart, axis_title, bars_axis, figure_of, layout_of, rate_axis, safe
+from gridwright.report.table import Mark
 from gridwright.report.verdict import LibraryVerdict, Score
 from gridwright.runs.verdict import VerdictKind
 

@@ -32,7 +32,7 @@ from gridwright.model.prediction import (
 from gridwright.plan.design import Design
 from gridwright.report.figures import ABSENT, against, count, duration, listed, megabytes, share
 from gridwright.report.figures import required as required_text
-from gridwright.report.papers.words import KINDS, percent
+from gridwright.report.papers import KINDS, percent
 from gridwright.units import HOURS_PER_MONTH, counted
 
 MOST_RESILIENT = 4

@@ -1,21 +1,43 @@
-"""Tables on the terminal, out of the same records as the report.
+"""Runs on the terminal, out of the same records as the report: throughput, workload, and a sweep of streams.
 
-The nodes of a throughput test side by side, on the terminal.
+The classic results block of iotest.sh is there so that figures can be compared with those of papers. That
+script prints, per stream: the size of its file, the average time of the streams, and the one divided by the
+other. Its megabytes are MiB (2^20), see 003's results in paper OCI 2020.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from rich.console import Console
+from rich.text import Text
 
 from gridwright.errors import GRAVEST_FIRST
-from gridwright.report.figures import ABSENT, against, age, count, megabytes, plain, seconds_since
+from gridwright.report.figures import (
+    ABSENT,
+    against,
+    age,
+    count,
+    duration,
+    megabytes,
+    plain,
+    seconds,
+    seconds_since,
+)
 from gridwright.report.iotest_nodes import node_phases, slowest
-from gridwright.report.marks import Mark, mark_of, mark_of_repeats
-from gridwright.report.run_summary import KINDS, summarize
-from gridwright.report.table import Cell, Column, Table, columns_of, rows_table
+from gridwright.report.stream_sweep import curve_row
+from gridwright.report.table import (
+    Cell,
+    Column,
+    Mark,
+    Table,
+    columns_of,
+    mark_of,
+    mark_of_repeats,
+    phase_of,
+    rows_table,
+)
 from gridwright.report.tables import (
     LAYOUT_TITLES,
     REPEAT_NOTE,
@@ -25,10 +47,18 @@ from gridwright.report.tables import (
     percent,
     repeats_rows,
 )
-from gridwright.report.terminal.frame import framed, print_findings, printed
-from gridwright.report.terminal.stream_sweep import sweep_text
-from gridwright.report.terminal.workload import workload_text
-from gridwright.report.verdict import verdict_in_words
+from gridwright.report.terminal.frame import framed, print_findings, printed, say
+from gridwright.report.verdict import KINDS, summarize, verdict_in_words
+from gridwright.report.workload.nodes import side_by_side
+from gridwright.report.workload.tables import (
+    bound_name,
+    gigabytes,
+    minutes,
+    ratio,
+    ratio_range,
+    ratio_width,
+    tests,
+)
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
 from gridwright.runs.judge import JUDGED
@@ -36,7 +66,12 @@ from gridwright.runs.layout_comparison import METHOD
 from gridwright.runs.phase_record import NodePhaseRecord, PhaseRecord, Steady, SweepPoint
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import RepeatedFigure
+from gridwright.runs.replayed import ReplayedJob
+from gridwright.runs.stream_sweep.record import CurvePoint, StreamSweepRecord
+from gridwright.runs.stream_sweep.words import streams_text
+from gridwright.runs.workload_record import WorkloadRecord, WorkloadSummary
 from gridwright.trusted import user_name
+from gridwright.units import format_bytes
 
 MOST_NODES = 24
 """Rows of a table on the terminal; the report has more, the record all."""
@@ -347,3 +382,259 @@ def comparison_text(console: Console, a: LoadedRun, b: LoadedRun, comparisons: S
     console.print(framed(rows_table(f"A: {a.path.name}\nB: {b.path.name}", columns, rows)))
     if repeats:
         console.print(_OF_REPEATS, style="dim")
+
+
+_FAILED_SHOWN = 5
+_TESTS: dict[str, str | Column] = {
+    "Test": Column("test", words=True, wrap="fold"),
+    "Class": "class",
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Failed": "failed",
+    "Real s": "real s",
+    "User s": "user s",
+    "System s": "sys s",
+    "Memory MB": "memory MB",
+    "Ratio mean": "CPU/real",
+}
+_NODES: dict[str, str | Column] = {
+    "Node": Column("node", words=True, wrap="fold"),
+    "Bound by": "bound by",
+    "Launches": "launches",
+    "Failed": "failed",
+    "Lost under": "lost",
+    "Real min": "real min",
+    "User CPU min": "user min",
+    "System CPU min": "sys min",
+    "CPU": "CPU",
+    "Ratio mean": "ratio mean",
+    "Ratio of the sums": "of sums",
+}
+_IN_ALL = (
+    "launches", "failed", "real min", "user min", "sys min", "memory GB",
+    "ratio mean", "stdev", "range", "width", "of sums",
+)  # fmt: skip
+
+
+@printed
+def workload_text(console: Console, record: WorkloadRecord) -> None:
+    """Print a table of all tests, the workload in all, failed launches, the diagnosis, the findings."""
+    if (table := tests(record.tests, bound_name)) is not None:
+        title = "Tests (means over launches that ran to their end; MB = 10^6 bytes)"
+        console.print(framed(table.only(_TESTS, title)))
+    if len(record.nodes) > 1:
+        nodes = side_by_side(record.nodes, bound_name)
+        console.print(framed(nodes.only(_NODES, nodes.caption)))
+    console.print(framed(_in_all(record.summary)))
+    console.print(_extent(record), markup=False)
+    if record.repeats:
+        console.print(framed(_workload_repeats(record)))
+        console.print(REPEAT_NOTE, style="dim")
+    _print_failed(console, record)
+    _print_refused(console, record)
+    if record.summary.diagnosis:
+        console.print(record.summary.diagnosis, markup=False)
+    print_findings(console, record.findings)
+
+
+def _in_all(summary: WorkloadSummary) -> Table:
+    figures = (
+        count(summary.launches),
+        Cell(count(summary.failed), "failed" if summary.failed else None),
+        minutes(summary.real_s),
+        minutes(summary.user_s),
+        minutes(summary.system_s),
+        gigabytes(summary.peak_memory_bytes),
+        ratio(summary.ratio_mean),
+        ratio(summary.ratio_stdev),
+        ratio_range(summary),
+        ratio_width(summary),
+        ratio(summary.ratio_of_sums),
+    )
+    title = "In all (CPU/real: of single launches, and of the sums)"
+    return rows_table(title, columns_of((), _IN_ALL), [figures])
+
+
+def _workload_repeats(record: WorkloadRecord) -> Table:
+    test = Column("test", words=True, wrap="fold")
+    columns = columns_of((test, "figure"), [title.lower() for title in REPEAT_TITLES])
+    return rows_table("Repeats", columns, repeats_rows(record.repeats))
+
+
+def _extent(record: WorkloadRecord) -> str:
+    """How the workload was run, in a line; what is not known is left out."""
+    summary = record.summary
+    parts = [
+        ("matrix", record.matrix or ABSENT),
+        ("scale", record.scale or ABSENT),
+        ("seed", ABSENT if record.seed is None else str(record.seed)),
+        ("blocks", ABSENT if record.block_bytes is None else format_bytes(record.block_bytes)),
+        ("streams", count(record.streams)),
+        ("wall time", duration(summary.wall_s)),
+        ("at once until the tail", plain(summary.mean_concurrency_until_tail)),
+    ]
+    if summary.cached_read_bytes is not None:
+        parts.append(("read from the page cache", format_bytes(summary.cached_read_bytes)))
+    if summary.queued_s_mean is not None:
+        parts.append(("launch to launch", seconds(summary.harness_s_mean)))
+        parts.append(("of that from job to launch", seconds(summary.queued_s_mean)))
+    return ", ".join(f"{name} {text}" for name, text in parts if text != ABSENT)
+
+
+def _print_failed(console: Console, record: WorkloadRecord) -> None:
+    failed = [launch for launch in record.launches if not launch.ok]
+    for launch in failed[:_FAILED_SHOWN]:
+        reason = launch.reason or "no reason known"
+        log = f" (log: {launch.log})" if launch.log else ""
+        console.print(
+            f"failed: {launch.test} (launch {launch.number}): {reason}{log}", style="red", markup=False
+        )
+    if len(failed) > _FAILED_SHOWN:
+        console.print(f"{len(failed) - _FAILED_SHOWN} more failed; the report names them", style="red")
+
+
+def _print_refused(console: Console, record: WorkloadRecord) -> None:
+    for each in record.refused:
+        console.print(f"refused: {each.log}: {each.reason}\n  {each.remedy}", style="red", markup=False)
+
+
+@printed
+def replay_text(console: Console, jobs: Sequence[ReplayedJob]) -> None:
+    """Print a row for each job: how long it took, and how long its replay."""
+    columns = columns_of(
+        [Column("job", words=True, wrap="fold")],
+        ["launches", "job real s", "replay real s", "replay CPU s", "replay / job"],
+    )
+    rows = (
+        (
+            job.test,
+            count(job.launches),
+            plain(job.job_real_s),
+            plain(job.real_s),
+            plain(job.cpu_s),
+            ratio(job.ratio),
+        )
+        for job in jobs
+    )
+    title = "Replay (medians over launches that ran to their end)"
+    console.print(framed(rows_table(title, columns, rows)))
+
+
+_WIDTH = 20
+"""Characters of a bar that is as long as a ratio of 1."""
+_VERDICTS = {
+    True: Cell("holds", "met"),
+    False: Cell("too many", "missed"),
+    None: Cell("not judged"),
+}
+
+
+@printed
+def sweep_text(console: Console, record: StreamSweepRecord) -> None:
+    """Print each number of streams in order, why some do not hold, the answer, and findings."""
+    say(
+        console, f"sweep of {record.matrix}{f', scale {record.scale}' if record.scale else ''}: {record.rule}"
+    )
+    if record.curve:
+        columns = columns_of(
+            ["", "largest wait", "verdict"], ["streams", "steps", "CPU/real", "launches/h", "wall time"]
+        )
+        title = "Numbers of streams (medians over their steps)"
+        console.print(framed(rows_table(title, columns, map(_row, record.curve))))
+    for point in record.curve:
+        if point.why and point.streams != record.falls_at:
+            say(console, f"{streams_text(point.streams)}: {point.why}", indent=2)
+    if record.required_ratio is not None:
+        of = "required" if record.required_by == "spec" else "0.9 of that of one stream alone"
+        say(console, f"CPU/real {record.required_ratio:.3f} is the least ({of})")
+    style = "bold green" if record.ended_by == "knee" and record.carries else "bold yellow"
+    console.print(Text(record.answer, style=style))
+    if record.assumptions:
+        say(console, "Assumed:")
+    for line in record.assumptions:
+        say(console, line, indent=2)
+    print_findings(console, record.findings)
+
+
+def _row(point: CurvePoint) -> list[str | Cell]:
+    waits = {cause: seconds for cause, seconds in point.waits_s.items() if cause != "cpu"}
+    largest = max(waits, key=lambda cause: waits[cause], default=None)
+    return [
+        "#" * round(_WIDTH * min(1.0, point.ratio or 0.0)),
+        f"{largest} {plain(waits[largest])} s" if largest else ABSENT,
+        _VERDICTS[point.held],
+        *curve_row(point)[:-1],
+    ]
+
+
+MIB = 2**20
+_RULE = "*" * 79
+
+
+def classic_blocks(record: IotestRecord, invocation: str) -> str:
+    """One block per library; absent figures print as `n/a`."""
+    return "\n".join(_block(library, invocation) for library in record.libraries)
+
+
+def _block(library: LibraryRecord, invocation: str) -> str:
+    lines = [_RULE, "RESULTS", "-------", _line("INVOCATION", invocation), "", "TARGET DETAILS"]
+    lines.append(_line("  directory", library.path))
+    device = library.device or {}
+    lines.append(_line("  df -k", _df(device)))
+    lines.append(
+        _line(
+            "  mount point",
+            "{} on {} type {} ({})".format(
+                *(device.get(key, "n/a") for key in ("source", "mount_point", "filesystem_type", "options"))
+            ),
+        )
+    )
+    file_mib = next((size for op in ("write", "read") if (size := _file_mib(_phase(library, op)))), None)
+    lines.append(_line("  filesize", f"{file_mib:.2f} megabytes" if file_mib else "n/a"))
+    lines += ["", "STATISTICS"]
+    for op in ("read", "write"):
+        seconds, rate = _stream_figures(_phase(library, op))
+        lines.append(_line(f"  average {op} time", f"{seconds:.2f} seconds per stream" if seconds else "n/a"))
+        lines.append(
+            _line(
+                f"  average {op} throughput rate",
+                f"{rate:.2f} megabytes/second per stream" if rate else "n/a",
+            )
+        )
+    lines += ["", f"(megabytes are 2^20 bytes; {library.streams} streams at once)", _RULE]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name + ':':<33}{value}"
+
+
+def _phase(library: LibraryRecord, op: str) -> PhaseRecord | None:
+    """The last phase of an operation; of a test that was repeated, that of the median."""
+    if library.repeats:
+        return phase_of(library, op)
+    return next((phase for phase in reversed(library.phases) if phase.op == op), None)
+
+
+def _file_mib(phase: PhaseRecord | None) -> float | None:
+    if phase is None or not phase.bytes or not phase.per_stream_seconds:
+        return None
+    return phase.bytes / len(phase.per_stream_seconds) / MIB
+
+
+def _stream_figures(phase: PhaseRecord | None) -> tuple[float | None, float | None]:
+    size = _file_mib(phase)
+    if phase is None or size is None or phase.cached:
+        return None, None
+    seconds = sum(phase.per_stream_seconds) / len(phase.per_stream_seconds)
+    return seconds, size / seconds if seconds else None
+
+
+def _df(device: Mapping[str, object]) -> str:
+    """Sizes when the test began, as `df -k` prints them: 1K-blocks, used, available, use."""
+    sizes = [device.get(key) for key in ("total_bytes", "used_bytes", "available_bytes")]
+    total, used, available = (size / 1024 if isinstance(size, int) else None for size in sizes)
+    if total is None or used is None or available is None:
+        return "n/a"
+    share = used / (used + available) if used + available else 0.0
+    return f"{total:.0f} {used:.0f} {available:.0f} {share:.0%}"

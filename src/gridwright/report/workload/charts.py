@@ -12,7 +12,7 @@ from typing import Any
 from gridwright.report.charts import time_unit
 from gridwright.report.figures import MB, finite, listed, plain, seconds, share
 from gridwright.report.plot import Chart, axis_title, layout_of, rate_axis, safe
-from gridwright.report.workload.series import Series, Span, Values, times_of
+from gridwright.report.workload.shares import Series, Span, Values, times_of
 from gridwright.report.workload.tables import bound_words, ratio
 from gridwright.runs.launch_record import LaunchRecord
 

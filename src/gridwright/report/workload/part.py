@@ -17,10 +17,16 @@ from gridwright.report.table import Table
 from gridwright.report.tables import repeats_table
 from gridwright.report.workload import charts, tables
 from gridwright.report.workload.nodes import nodes_chart, nodes_table
-from gridwright.report.workload.series import own_samples, series_of, span_of, tail_of
-from gridwright.report.workload.shares import shares_chart, shares_table, time_shares
-from gridwright.report.workload.tables import ratio
-from gridwright.report.workload.verdict import imported
+from gridwright.report.workload.shares import (
+    own_samples,
+    series_of,
+    shares_chart,
+    shares_table,
+    span_of,
+    tail_of,
+    time_shares,
+)
+from gridwright.report.workload.tables import imported, ratio
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.samples import SampleRow
 from gridwright.runs.workload_record import WorkloadRecord

@@ -14,11 +14,9 @@ from gridwright.schedulers.dependency import DependencyType, parse_dependency
 from gridwright.schedulers.indices import parse_array
 from gridwright.yamltext.document import compose
 from gridwright.yamltext.fields import Duration, FieldError, Size
-from gridwright.yamltext.format import FileFormat
 from gridwright.yamltext.load import parse, read_file
-from gridwright.yamltext.source import SourceText, show
-from gridwright.yamltext.structure import Section
-from gridwright.yamltext.together import Refused, validated_with
+from gridwright.yamltext.source import FileFormat, SourceText, show
+from gridwright.yamltext.structure import Refused, Section, validated_with
 
 _BEGIN = "Begin with flow: NAME and jobs:, as in gridwright help jobs"
 FLOW = FileFormat(

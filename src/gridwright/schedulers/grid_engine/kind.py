@@ -18,9 +18,16 @@ from gridwright.schedulers.grid_engine.section import GridEngineSection, section
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import NodeHardware, hardware_of_nodes
 from gridwright.schedulers.network import GridPart, NetworkRule
-from gridwright.services.daemon import call, make_directory, run_on_nodes, runs, start_daemon, wait_for
 from gridwright.services.ports import Ports
-from gridwright.services.service import ServiceNode
+from gridwright.services.service import (
+    ServiceNode,
+    call,
+    make_directory,
+    run_on_nodes,
+    runs,
+    start_daemon,
+    wait_for,
+)
 from gridwright.spec.model import GridSpec
 from gridwright.yamltext.fields import FieldError
 

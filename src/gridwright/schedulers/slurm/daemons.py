@@ -29,8 +29,15 @@ from gridwright.schedulers.slurm.configuration import (
     slurm_parameters,
     state_location,
 )
-from gridwright.services.daemon import call, make_directory, run_on_nodes, runs, start_daemon, wait_for
-from gridwright.services.service import ServiceNode
+from gridwright.services.service import (
+    ServiceNode,
+    call,
+    make_directory,
+    run_on_nodes,
+    runs,
+    start_daemon,
+    wait_for,
+)
 
 _NEEDED = {"freezer", "memory"}
 """Controllers of v1 that Slurm follows processes and limits memory with; a lab does not bind cores."""

@@ -36,10 +36,9 @@ from gridwright.schedulers.policies import (
 from gridwright.schedulers.slurm.cluster import Cluster, Partition, parse_time_limit
 from gridwright.schedulers.slurm.section import SlurmSection, section_of
 from gridwright.schedulers.slurm.tools import Tools
-from gridwright.services.daemon import make_directory, run_on_nodes, runs, start_daemon
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import EPHEMERAL, Ports
-from gridwright.services.service import ServiceNode
+from gridwright.services.service import ServiceNode, make_directory, run_on_nodes, runs, start_daemon
 from gridwright.spec.hosts import fold_hosts
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gridwright import __version__
 from gridwright.errors import input_error
 from gridwright.grid.grid import Grid
-from gridwright.grid.shared_python import Packages
+from gridwright.grid.node_python import Packages
 from gridwright.workload.engines import ENGINES, absent_engines
 from gridwright.workload.matrix import Matrix
 from gridwright.workload.messages import GridSource

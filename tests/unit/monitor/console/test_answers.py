@@ -20,18 +20,15 @@ from gridwright.monitor.console.answers import (
     outlook_of,
     series_document,
 )
-from gridwright.monitor.console.node_inventory import RECENT_S
-from gridwright.monitor.console.pictures import REMEMBERED_S
-from gridwright.monitor.console.queries import range_query, series_query, snapshot_query
-from gridwright.monitor.console.resampling import Values
-from gridwright.monitor.console.viewers import JobFacts, Viewer, ViewerRule
-from gridwright.monitor.console.watching import Watching
+from gridwright.monitor.console.pictures import RECENT_S, REMEMBERED_S
+from gridwright.monitor.console.queries import Values, range_query, series_query, snapshot_query
+from gridwright.monitor.console.watching import JobFacts, Viewer, ViewerRule, Watching
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.readings import MountedPlace, NodeSamples
 from gridwright.monitor.rows import MountRow
 from gridwright.monitor.served_rows import ServedJob
-from gridwright.monitor.served_views import SERVED_JOBS
+from gridwright.monitor.views import SERVED_JOBS
 from tests.support.console_grid import troubled
 from tests.support.pretend_histories import DAY_S, END_S, LIBRARIES, TROUBLE_S, PretendHistories
 from tests.unit.monitor.test_frame import DATA, MB, ON_DISK, disk, node

@@ -16,13 +16,16 @@ from gridwright.monitor.console.queries import (
     FILTERS,
     HOW,
     MOST_POINTS,
+    PRESENCE,
     RangeQuery,
     SeriesQuery,
+    as_csv,
+    document,
     range_query,
+    resample,
     series_query,
     snapshot_query,
 )
-from gridwright.monitor.console.resampling import PRESENCE, as_csv, document, resample
 from gridwright.monitor.history.questions import NodeCourse, SeriesCourse
 
 

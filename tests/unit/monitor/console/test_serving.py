@@ -17,12 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gridwright.monitor.console.access import session_token
-from gridwright.monitor.console.bounded_protocol import BOUNDS
 from gridwright.monitor.console.queries import BY, FILTERS, HOW
-from gridwright.monitor.console.server import page_files
-from gridwright.monitor.console.viewers import JobFacts, ViewerRule
-from gridwright.monitor.console.watching import Watching
+from gridwright.monitor.console.server import BOUNDS, page_files, session_token
+from gridwright.monitor.console.watching import JobFacts, ViewerRule, Watching
 from gridwright.services.listening import ListeningChoice, listening_of
 from tests.support.as_user import MALLORY
 from tests.support.certificates import make_certificate

@@ -14,14 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.monitor.exporter.exposition import Exposition, SeriesValue, TextFormat, number
 from gridwright.monitor.exporter.metric_families import (
     MEANINGS,
     NOT_TOLD,
     OF_EXPORTER,
     OF_READINGS,
+    Exposition,
     MetricFamily,
+    SeriesValue,
+    TextFormat,
     known_series,
+    number,
 )
 from gridwright.monitor.exporter.page_program import MOST_JOBS, OTHER, JobSeries, MetricsPage
 from gridwright.monitor.exporter.reference import names_table, refreshed

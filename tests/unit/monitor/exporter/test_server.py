@@ -16,10 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gridwright.monitor.exporter.exposition import TextFormat
+from gridwright.monitor.exporter.metric_families import TextFormat
 from gridwright.monitor.exporter.page_program import PageOrder
-from gridwright.monitor.exporter.pages import NoPage, Pages
-from gridwright.monitor.exporter.server import AT_ONCE, OF_ONE_PEER, MetricsServer
+from gridwright.monitor.exporter.server import AT_ONCE, OF_ONE_PEER, MetricsServer, NoPage, Pages
 from gridwright.services.listening import Listening, ListeningChoice, listening_of
 from tests.support.as_user import ALICE, as_user
 from tests.support.certificates import make_certificate
@@ -281,15 +280,15 @@ def test_a_program_that_ends_is_told_and_not_started_again_and_again() -> None:
 
 
 def test_a_program_that_hangs_or_writes_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridwright.monitor.exporter.pages.ANSWER_S", 0.3)
+    monkeypatch.setattr("gridwright.monitor.exporter.server.ANSWER_S", 0.3)
     hangs = "import sys, time; sys.stdin.buffer.readline(); time.sleep(60)"
     with (
         Pages(PageOrder(), program=(sys.executable, "-P", "-c", hangs)) as pages,
         pytest.raises(NoPage, match="answered"),
     ):
         pages.get(TextFormat.PLAIN)
-    monkeypatch.setattr("gridwright.monitor.exporter.pages.ANSWER_S", 20)
-    monkeypatch.setattr("gridwright.monitor.exporter.pages.MOST_BYTES", 1 << 16)
+    monkeypatch.setattr("gridwright.monitor.exporter.server.ANSWER_S", 20)
+    monkeypatch.setattr("gridwright.monitor.exporter.server.MOST_BYTES", 1 << 16)
     with (
         Pages(PageOrder(), program=(sys.executable, "-P", "-c", ANSWERS)) as pages,
         pytest.raises(NoPage, match="65536 bytes"),

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridwright.monitor.rates import Key
-from gridwright.monitor.readings import MountedPlace, Reading, Snapshot
+from gridwright.monitor.readings import Key, MountedPlace, Reading, Snapshot
 
 START = 1_800_000_000
 """A time at which a block of each level but the coarsest begins."""

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from gridwright.monitor.history import store
-from gridwright.monitor.history.busiest import OTHERS, BusiestJobs, busiest
+from gridwright.monitor.history.measured import OTHERS, BusiestJobs, busiest
 from gridwright.monitor.history.questions import RangeQuestion
+from gridwright.monitor.history.reading import StoredHistories
 from gridwright.monitor.history.steady import HistoryWriter, SteadyWriter
 from gridwright.monitor.history.store import NUMBER, Generation
-from gridwright.monitor.history.stored import StoredHistories
 from gridwright.monitor.job_rows import MOST_JOBS
 from gridwright.monitor.readings import LABELS
 from gridwright.monitor.views import notes, views

@@ -17,8 +17,8 @@ import pytest
 
 from gridwright.monitor.history import steady
 from gridwright.monitor.history.questions import RangeQuestion
+from gridwright.monitor.history.reading import StoredHistories
 from gridwright.monitor.history.steady import HistoryWriter, OtherWriter, SteadyWriter
-from gridwright.monitor.history.stored import StoredHistories
 from tests.support.disks import other_mount
 from tests.support.generated_history import generate_history
 from tests.support.skips import root_only

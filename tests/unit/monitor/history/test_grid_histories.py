@@ -20,13 +20,12 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.messages import MessageError, decode, encode
 from gridwright.monitor.history import choosing, grid_histories, node_program
+from gridwright.monitor.history.choosing import LiveHistories
 from gridwright.monitor.history.grid_histories import PROGRAM, GridHistories, HistoryClocks, NodeSessions
-from gridwright.monitor.history.live_histories import LiveHistories
 from gridwright.monitor.history.messages import HistoryAnswer, HistoryRequest, unpacked_course
-from gridwright.monitor.history.places import history_file
-from gridwright.monitor.history.questions import RangeQuestion
-from gridwright.monitor.history.stored import StoredHistories
-from gridwright.monitor.rates import Key
+from gridwright.monitor.history.questions import RangeQuestion, history_file
+from gridwright.monitor.history.reading import StoredHistories
+from gridwright.monitor.readings import Key
 from gridwright.spec import parse_spec
 from tests.support.generated_history import DailyCourse, generate_history
 from tests.unit.monitor.history.nodes import DISK, START

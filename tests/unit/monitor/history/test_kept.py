@@ -13,15 +13,21 @@ from hypothesis import strategies as st
 
 from gridwright.monitor.history import reading
 from gridwright.monitor.history import store as stores
-from gridwright.monitor.history.columns import BlockColumn, Labels, SpoiltPiece, decode, encode
-from gridwright.monitor.history.levels import LEVELS, HistoryLevel
 from gridwright.monitor.history.measured import SAMPLER, MeasuredSecond, Measurements
 from gridwright.monitor.history.questions import NodeCourse, RangeQuestion
+from gridwright.monitor.history.reading import StoredHistories
 from gridwright.monitor.history.steady import HistoryWriter
-from gridwright.monitor.history.stored import StoredHistories
+from gridwright.monitor.history.store import (
+    LEVELS,
+    BlockColumn,
+    HistoryLevel,
+    Labels,
+    SpoiltPiece,
+    decode,
+    encode,
+)
 from gridwright.monitor.libraries import Standing, WatchedLibrary
-from gridwright.monitor.rates import Key
-from gridwright.monitor.readings import MountedPlace, Reading, Snapshot
+from gridwright.monitor.readings import Key, MountedPlace, Reading, Snapshot
 from tests.unit.monitor.history.nodes import DISK, MEMORY, START, SampledNode
 
 NEAR = 1 / 1000
@@ -213,7 +219,7 @@ def test_the_rings_are_as_long_as_they_are_said_to_be(file: Path, monkeypatch: p
         HistoryLevel(60, 4, 1200),
         HistoryLevel(120, 4, 1920),
     )
-    for module in ("levels", "rolling", "reading", "store", "open_minute"):
+    for module in ("store", "rolling", "reading", "measured"):
         monkeypatch.setattr(f"gridwright.monitor.history.{module}.LEVELS", short)
     sizes = []
     node = SampledNode()

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import load_catalog
-from gridwright.catalog.attachments import attachment_limits, free_attachments
-from gridwright.catalog.efa import efa_types
+from gridwright.catalog.instances import attachment_limits, efa_types, free_attachments
 from gridwright.errors import GridwrightError, Problem
 from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.providers.aws.claim.deciding import device_name

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.catalog.efa import efa_types
+from gridwright.catalog.instances import efa_types
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.model.grid import check_against_catalogue
 from gridwright.providers.aws.rules import is_elsewhere

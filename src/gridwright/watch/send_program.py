@@ -1,4 +1,4 @@
-"""Sends one notice to a URL or by mail: `python -m gridwright.watch.sending.send_program` reads a SendOrder.
+"""Sends one notice to a URL or by mail: `python -m gridwright.watch.send_program` reads a SendOrder.
 
 A process of its own, since names that are not resolved and servers that drip hold it up without end, and
 nothing else can be killed.
@@ -36,15 +36,15 @@ from gridwright.errors import GridwrightError, environment_error
 from gridwright.messages import MessageError, decode, encode
 from gridwright.state_parts import this_user
 from gridwright.watch.notifications import Notification, letter, subject
-from gridwright.watch.sending.receivers import (
+from gridwright.watch.sending import (
     RECEIVERS,
     SECRET_VARIABLE,
     MailReceiver,
     SendOrder,
     SendOutcome,
     WebReceiver,
+    read_secret,
 )
-from gridwright.watch.sending.secret_files import read_secret
 
 CONNECT_S = 10.0
 """For each step of a connection; the whole try has its own limit."""

@@ -1,11 +1,14 @@
-"""What the parser of the command line refuses, in the words of all other problems."""
+"""What the parser refuses, and what a failed call of the system says of the environment, as problems."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import Any
 
 from gridwright.errors import Problem, nearest
+from gridwright.refusals import REMEDIES
 
 _NO_COMMAND = re.compile(r"No such command '(?P<name>.*?)'\.", re.DOTALL)
 _TOO_MANY = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((?P<words>.*)\)", re.DOTALL)
@@ -67,3 +70,23 @@ def _wrong(message: str) -> str:
     """A message that goes on behind the place, without the full stop."""
     message = _PARSED.sub("", message).replace("Input should", "its value should", 1).rstrip(".")
     return message[:1].lower() + message[1:]
+
+
+def environment_fault(error: Exception) -> Problem | None:
+    """What is wrong with the environment; None where the error may be our own."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENOENT and not _is_somewhere():
+        return Problem("the working directory is gone", remedy="go to a directory that is there: cd DIR")
+    if error.errno not in REMEDIES:
+        return None
+    where = None if error.filename is None else os.fsdecode(error.filename)
+    return Problem(error.strerror or str(error), where=where, remedy=REMEDIES[error.errno])
+
+
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - asked for its error
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""How notices are sent: to a program, to a URL with a signature, or by mail."""
