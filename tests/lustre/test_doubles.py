@@ -145,22 +145,18 @@ def rows(found: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def told(lustre: LustreMachine) -> dict[str, Any]:
-    """What is said of the real one in each state; the other mount's connection is as it was."""
+    """What is said of the real one in each state."""
     found = {"healthy": json.loads(lustre.python(TOLD))}
-    device = lustre.run(f"lctl get_param -N '{DEVICE}.active' | head -1").out.strip()
-    instance = lustre.run("lfs getname -i /mnt/lustre").out.strip()
-    device = re.sub("osc-ffff[0-9a-f]+", f"osc-{instance}", device)
-    for state, flag, on, off in (("deactivated", device, 0, 1), ("flagged", FLAG, 1, 0)):
-        lustre.run(f"lctl set_param -n {flag}={on}")
+    # The double has one mount: on the guest both are switched off.
+    for state, flag, on, off in (("deactivated", f"{DEVICE}.active", 0, 1), ("flagged", FLAG, 1, 0)):
+        lustre.run(f"lctl set_param -n '{flag}={on}'")
         try:
             found[state] = json.loads(lustre.python(TOLD))
         finally:
-            lustre.run(f"lctl set_param -n {flag}={off}")
+            lustre.run(f"lctl set_param -n '{flag}={off}'")
     # The client has what it was told some seconds ago.
-    unflagged = (
-        "for i in $(seq 30); do lfs df /mnt/lustre | grep -q ' [A-Z]$' || exit 0; sleep 1; done; exit 1"
-    )
-    lustre.run(unflagged)
+    flags = "lfs df /mnt/lustre /mnt/lustre2 | grep -q ' [A-Z]$'"
+    lustre.run(f"for i in $(seq 30); do {flags} || exit 0; sleep 1; done; exit 1")
     return found
 
 
