@@ -21,7 +21,7 @@ from gridwright.errors import ExitStatus
 from gridwright.monitor.exporter.dashboards import dashboard_files
 from gridwright.monitor.exporter.exposition import escaped
 from gridwright.monitor.exporter.metric_families import known_series
-from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
+from gridwright.setup.services import EXPORTER_UNIT, exporter_unit
 from gridwright.spec import parse_spec
 from tests.support.certificates import make_certificate
 from tests.support.command import Command, Running, wait_until

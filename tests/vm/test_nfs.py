@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.doctor.facts.health import HEALTH_S
+from gridwright.doctor.facts.filesystems import HEALTH_S
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import LATE_S
 from gridwright.providers.lab.image import python_directories

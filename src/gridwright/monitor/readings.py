@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gridwright.filesystems.reading import Reading
+from gridwright.filesystems.counters import Reading
 
 __all__ = ["LABELS", "Labels", "MountedPlace", "NodeSamples", "Reading", "Request", "Snapshot"]
 

@@ -11,21 +11,26 @@ Reads a site's own roles, the directories that section `setup` of a grid spec na
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
 
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
 from gridwright import schedulers
 from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems import all_kinds, kind_of
-from gridwright.filesystems.capabilities import Changelogs, ClientSettings, Layouts
+from gridwright.filesystems.kind import Changelogs, ClientSettings, Layouts
 from gridwright.filesystems.layout import Component, LayoutChoice
 from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -33,15 +38,21 @@ from gridwright.schedulers.state_directory import state_directory
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
-from gridwright.setup.exporter_service import exporter_files, exporter_variables, without_libraries
-from gridwright.setup.health_spec import health_configuration
-from gridwright.setup.playbook_yaml import playbook_yaml
-from gridwright.setup.repository_services import service_files, service_variables
-from gridwright.setup.repository_timers import PROGRAM, quoted, role_files, timers
-from gridwright.setup.scratch_spec import scratch_configuration
+from gridwright.setup.node_specs import health_configuration, scratch_configuration, users_configuration
+from gridwright.setup.services import (
+    PROGRAM,
+    exporter_files,
+    exporter_variables,
+    quoted,
+    role_files,
+    service_files,
+    service_variables,
+    timers,
+    watch_files,
+    watch_variables,
+    without_libraries,
+)
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
-from gridwright.setup.users_spec import users_configuration
-from gridwright.setup.watch_service import watch_files, watch_variables
 from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.locate import problem_at
 from gridwright.spec.machines import inventory_group
@@ -49,6 +60,40 @@ from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import DEFAULT_GROUPS, GROUPS, MACHINES
 from gridwright.state_parts import PARTS
 from gridwright.trusted import Fault, user_name, way_fault
+
+_OTHERWISE = re.compile(r"(?i:y|n|yes|no|on|off)|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+"""Truth values, and numbers to the base 60 (YAML 1.1, types bool, int and float), that YAML 1.2 has not."""
+
+
+def playbook_yaml(content: object) -> str:
+    """Plain data as YAML, in the form that ansible-lint asks for."""
+    # Plain data: what the spec has are classes of its own, which YAML would write as such.
+    if isinstance(content, dict) and content:
+        return "".join(_written(json.dumps({name: each})) for name, each in content.items())
+    return _written(json.dumps(content))
+
+
+@lru_cache(maxsize=1024)
+def _written(data: str) -> str:
+    """Bundles of one grid have most variables in common, and to write YAML takes long."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.width = 110
+    text = io.StringIO()
+    yaml.dump(_quoted(json.loads(data)), text)
+    return text.getvalue()
+
+
+def _quoted(value: Any) -> Any:  # noqa: ANN401 - any plain data
+    if isinstance(value, dict):
+        return {_quoted(name): _quoted(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_quoted(each) for each in value]
+    if isinstance(value, str) and _OTHERWISE.fullmatch(value):
+        return DoubleQuotedScalarString(value)
+    return value
+
 
 LARGEST_BYTES = 4 << 20
 """All files of a role: every machine fetches them at its start, and render writes them."""
@@ -668,3 +713,38 @@ _VARIABLES = """\
 # ansible-playbook --extra-vars @FILE, or gridwright setup --variables FILE.
 ---
 """
+
+
+PLAYBOOK = "image.yml"
+_LATER = "told-at-the-start-of-a-machine"
+"""Stands for what machines mount: an image mounts nothing."""
+_ROLES = "    # ROLES\n"
+_IMAGE_INVENTORY = """\
+# The machine that the playbook runs on, which has all that compute, login and head node have.
+---
+image:
+  hosts:
+    machine: {ansible_connection: local}
+compute:
+  hosts: {machine: null}
+head:
+  hosts: {machine: null}
+"""
+
+
+def image_playbook_files(
+    spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provided
+) -> dict[str, str | bytes]:
+    """Every file of it, by its path; the same spec gives the same bytes.
+
+    Roles of the site are not among them: they run when machines start. Raises GridwrightError as
+    `playbook_files` does.
+    """
+    nowhere = replace(provided, sources=dict.fromkeys(provided.sources, _LATER), addresses={}, layouts={})
+    files = playbook_files(spec, Hosts(), scheduler, nowhere, groups=())
+    text = resources.files("gridwright.setup").joinpath(PLAYBOOK).read_text("utf-8")
+    roles = [role for role in (*provided.roles, *roles_of_kinds()) if role.has_install]
+    files[PLAYBOOK] = text.replace(_ROLES, "\n".join(role.as_install_task() for role in roles))
+    files["inventory.yml"] = _IMAGE_INVENTORY
+    del files["site.yml"]
+    return {name: files[name] for name in sorted(files)}

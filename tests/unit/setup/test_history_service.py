@@ -14,7 +14,7 @@ import typer
 
 from gridwright.cli.build.node import node
 from gridwright.setup.playbook import UNIT, Hosts, history_unit, playbook_files
-from gridwright.setup.repository_timers import PROGRAM
+from gridwright.setup.services import PROGRAM
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
 

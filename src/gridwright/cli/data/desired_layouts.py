@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gridwright.errors import input_error, nearest
 
 if TYPE_CHECKING:
-    from gridwright.filesystems.desired_layout import DesiredLayout
-    from gridwright.filesystems.layout import LayoutChoice
+    from gridwright.filesystems.layout import DesiredLayout, LayoutChoice
     from gridwright.spec import GridSpec
 
 _FLAG = "--layout"
@@ -66,7 +65,7 @@ def layout_wishes(spec: GridSpec) -> Mapping[str, DesiredLayout]:
     if not any(filesystem.takes_layouts for filesystem in spec.filesystems.values()):
         return {}
     from gridwright.errors import GridwrightError
-    from gridwright.filesystems.desired_layout import DesiredLayout
+    from gridwright.filesystems.layout import DesiredLayout
     from gridwright.model.grid import grid_model
     from gridwright.model.layouts import library_layouts
 

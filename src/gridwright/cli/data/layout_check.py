@@ -14,15 +14,15 @@ from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, Finding, GridwrightError
 
 if TYPE_CHECKING:
-    from gridwright.doctor.mounting_nodes import RunOn
+    from gridwright.doctor.access import RunOn
     from gridwright.spec import GridSpec
 
 
 def check(file: Path | None, *, json: bool) -> int:
     """Print what is wrong; the exit status. Raises GridwrightError."""
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
-    from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
+    from gridwright.filesystems.kind import Layouts
+    from gridwright.filesystems.library_directories import directory_findings, layout_in_spec
 
     spec, run_on = opened(file)
     wishes = layout_wishes(spec)
@@ -48,7 +48,7 @@ def check(file: Path | None, *, json: bool) -> int:
 def _unevenly_full(spec: GridSpec, run_on: RunOn) -> list[tuple[str, Finding]]:
     """What it costs that OSTs are unevenly full now; where that is not told, a note says so."""
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
     from gridwright.model.grid import grid_model
     from gridwright.model.uneven_space import uneven_findings
 

@@ -17,7 +17,7 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, input_error
-from gridwright.filesystems.capabilities import Layouts
+from gridwright.filesystems.kind import Layouts
 from gridwright.filesystems.watching import watcher_of
 
 if TYPE_CHECKING:
@@ -112,9 +112,15 @@ def _one(
 ) -> Rebalance:
     from gridwright.filesystems import kind_of
     from gridwright.grid.grid import Grid
-    from gridwright.layouts.busy import BUSY_SHARE, first_of, jobs_run, traffic_beside
-    from gridwright.layouts.journal import MoveJournal, measured_rate
-    from gridwright.layouts.rebalance import Rebalancer
+    from gridwright.layouts.rebalance import (
+        BUSY_SHARE,
+        MoveJournal,
+        Rebalancer,
+        first_of,
+        jobs_run,
+        measured_rate,
+        traffic_beside,
+    )
 
     filesystem = spec.filesystem_of(
         next(library for library in spec.libraries if str(library) == order.library)

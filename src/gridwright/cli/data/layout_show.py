@@ -13,10 +13,8 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
 
 if TYPE_CHECKING:
-    from gridwright.doctor.mounting_nodes import RunOn
-    from gridwright.filesystems.desired_layout import DesiredLayout
-    from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.library_layouts import LibraryLayouts
+    from gridwright.doctor.access import RunOn
+    from gridwright.filesystems.layout import DesiredLayout, FileLayout, LibraryLayouts
     from gridwright.spec import GridSpec
 
 _MOST_ROWS = 30
@@ -49,7 +47,7 @@ def show(file: Path | None, paths: Sequence[Path], *, json: bool) -> None:
 
 def _layout_of(spec: GridSpec, run_on: RunOn, path: Path) -> FileLayout:
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
 
     for role, library in spec.libraries.items():
         filesystem = spec.filesystems[library.filesystem or ""]
@@ -74,7 +72,7 @@ class _Library:
 
 def _libraries(spec: GridSpec, run_on: RunOn) -> Mapping[str, _Library]:
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
 
     wishes = layout_wishes(spec)
     shown = {}
@@ -97,7 +95,7 @@ def _paths_document(layouts: Mapping[str, FileLayout]) -> dict[str, Any]:
 
 
 def _paths_text(layouts: Mapping[str, FileLayout]) -> str:
-    from gridwright.filesystems.library_layouts import default_in_words, details
+    from gridwright.filesystems.layout import default_in_words, details
 
     lines = []
     for path, each in layouts.items():
@@ -159,7 +157,7 @@ def _desired_lines(layouts: LibraryLayouts, wish: DesiredLayout | None) -> list[
 
 
 def _library(role: str, layouts: LibraryLayouts, wish: DesiredLayout | None) -> list[str]:
-    from gridwright.filesystems.library_layouts import default_in_words
+    from gridwright.filesystems.layout import default_in_words
     from gridwright.units import format_bytes
 
     part = "" if layouts.complete else " (of those found in time)"

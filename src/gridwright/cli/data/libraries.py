@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gridwright.cli.spec_file import load_placed, note_this_machine
 
 if TYPE_CHECKING:
-    from gridwright.doctor.mounting_nodes import RunOn
+    from gridwright.doctor.access import RunOn
     from gridwright.spec import GridSpec
 
 
@@ -18,7 +18,7 @@ def opened(file: Path | None) -> tuple[GridSpec, RunOn]:
     That is this machine, or the head node, or, where that has not mounted it, a node that has.
     """
     from gridwright.commands import run_here
-    from gridwright.doctor.mounting_nodes import MountingNodes
+    from gridwright.doctor.access import MountingNodes
     from gridwright.grid.grid import Grid
 
     spec = load_placed(file)

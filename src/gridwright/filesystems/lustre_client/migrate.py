@@ -16,13 +16,18 @@ from gridwright.commands import CommandStopped
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.allocation import PARTS, THRESHOLD
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.layout_text import layout_options
+from gridwright.filesystems.layout import (
+    Component,
+    FileLayout,
+    FilePlacement,
+    FileSearch,
+    Move,
+    layout_options,
+)
 from gridwright.filesystems.lustre_client.attribute import ATTRIBUTES
-from gridwright.filesystems.lustre_client.hsm import archive_states
+from gridwright.filesystems.lustre_client.metadata_servers import archive_states
 from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
-from gridwright.filesystems.moving import FilePlacement, FileSearch, Move
 from gridwright.messages import MessageError, decode, encode
 
 SEARCH_S = 3600.0

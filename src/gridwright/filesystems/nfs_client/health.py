@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gridwright.errors import Finding
-from gridwright.filesystems.free_space import read_free_space, space_findings
-from gridwright.filesystems.health import Condition, Health, Run, Server
-from gridwright.filesystems.mount_table import Mount, mount_of, read_mounts
-from gridwright.filesystems.nfs_client.mount_facts import MOUNT_TYPE, NFS_TRANSFER_BYTES
+from gridwright.filesystems.health import Condition, Health, Run, Server, read_free_space, space_findings
+from gridwright.filesystems.mounts import Mount, mount_of, read_mounts
+from gridwright.filesystems.nfs_client import MOUNT_TYPE, NFS_TRANSFER_BYTES
 from gridwright.filesystems.nfs_client.mountstats import MountStats, read_mountstats, stats_of
 from gridwright.units import format_bytes, format_rate
 

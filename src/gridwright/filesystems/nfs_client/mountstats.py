@@ -1,7 +1,7 @@
 """What the NFS client counts for each mount: /proc/self/mountstats, read without touching a mount.
 
 Format of nfs_show_stats (fs/nfs/super.c) and of rpc_clnt_show_stats and xs_tcp_print_stats (net/sunrpc) of
-Linux 3.x to 6.x: later ones have more fields at the end of a line.
+Linux 3.x to 6.x: later ones have more fields at the end of a line. `WATCHER` answers a monitor.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from gridwright.filesystems.counters import Counts, TrafficCount
+from gridwright.filesystems.counters import Counts, FigureSource, ReadCounts, TrafficCount
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.mount_table import LIMIT_S, mount_of, read_mounts
+from gridwright.filesystems.mounts import LIMIT_S, mount_of, read_mounts, unescaped
 
 _BYTES = (
     "normal_read",
@@ -216,7 +217,7 @@ def _mount(head: re.Match[str], lines: list[str]) -> MountStats:
             case _ if name.isupper() and (found := _calls(rest.split())) is not None:
                 calls[name] = found
     return MountStats(
-        _unescaped(head[1]), _unescaped(head[2]), options, age, counters, events, tuple(transports), calls
+        unescaped(head[1]), unescaped(head[2]), options, age, counters, events, tuple(transports), calls
     )
 
 
@@ -250,5 +251,16 @@ def _whole(text: str) -> int | None:
     return int(text) if re.fullmatch(rf"\s*[0-9]{{1,{_MOST_DIGITS}}}\s*", text, re.ASCII) else None
 
 
-def _unescaped(field_text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field_text)
+class NfsWatcher:
+    """Answers for clients; see `FileSystemKind`."""
+
+    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
+        """Of the mount, on the wire."""
+        return MountCounter(run, mount_point).read
+
+    def server_figures(self, run: Run, root: Path) -> Mapping[str, FigureSource]:
+        """Nothing: servers of NFS are no business of a grid."""
+        return {}
+
+
+WATCHER = NfsWatcher()

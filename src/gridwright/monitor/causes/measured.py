@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gridwright.interference.limits import limits
+from gridwright.interference.judge import limits
 from gridwright.monitor.causes.use import FULL, ResourceSort, ResourceUse
 from gridwright.monitor.readings import MountedPlace
 from gridwright.monitor.rows import DiskRow, NodeRow, SeenNode

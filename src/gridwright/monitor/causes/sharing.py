@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.interference.limits import limits
+from gridwright.interference.judge import limits
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
 from gridwright.monitor.libraries import LibraryRow

@@ -1,6 +1,10 @@
 """Carries commands of the administration out, each with its limit of time, and waits for what they begin.
 
-Nodes run this with Python 3.9.
+Other clusters' file systems are made known and mounted where these let it in; what is known of them is read
+from what commands print for people, as nobody has shown their columns of -Y. Servers whose daemon runs with
+other settings than the cluster has are started again one after the other (a daemon reads some settings when
+it starts: IBM Storage Scale, mmchconfig command): never are both servers of a pair down, nor so many quorum
+nodes that the cluster stops. Nodes run this with Python 3.9.
 """
 
 from __future__ import annotations
@@ -9,26 +13,33 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.filesystems.scale.administration.buckets import filesets_of
-from gridwright.filesystems.scale.administration.desired import DesiredNfs, DesiredNsd
-from gridwright.filesystems.scale.administration.disks import lost_paths, refused_disks
-from gridwright.filesystems.scale.administration.failure import ScaleError
-from gridwright.filesystems.scale.administration.naming import NodeNames
-from gridwright.filesystems.scale.administration.nfs import ObservedNfs, observe_nfs
-from gridwright.filesystems.scale.administration.nfs_state import state_notes
-from gridwright.filesystems.scale.administration.observed import ObservedCluster, observe
-from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand
-from gridwright.filesystems.scale.administration.placement import (
+from gridwright.filesystems.scale.administration.desired import (
+    DesiredNfs,
+    DesiredNsd,
+    DesiredRemote,
+    ScaleCluster,
+)
+from gridwright.filesystems.scale.administration.difference import (
     ObservedPlacement,
     callbacks_of,
-    disks_of,
+    pools_of_disks,
 )
-from gridwright.filesystems.scale.administration.remotes import KnownRemotes, known_remotes
-from gridwright.filesystems.scale.administration.y_format import records
+from gridwright.filesystems.scale.administration.nfs import ObservedNfs, observe_nfs, state_notes
+from gridwright.filesystems.scale.administration.observed import (
+    NodeNames,
+    ObservedCluster,
+    ScaleError,
+    observe,
+    records,
+    same_value,
+)
+from gridwright.filesystems.scale.administration.order import BIN, STANZAS, ScaleCommand, filesets_of, mm
+from gridwright.filesystems.scale.administration.reach import lost_paths, refused_disks
 
 LOOK_S = 120.0
 """Of a command that looks; they ask all nodes."""
@@ -140,7 +151,7 @@ class Administration:
         disks: dict[str, tuple[str, str]] = {}
         try:
             for name in filesystems:
-                disks.update(disks_of(self._ask("mmlsdisk", name, "-Y") or ""))
+                disks.update(pools_of_disks(self._ask("mmlsdisk", name, "-Y") or ""))
         except KeyError as column:
             raise ScaleError(f"mmlsdisk printed no column {column} with -Y") from None
         return ObservedPlacement(
@@ -238,3 +249,168 @@ class Administration:
         except subprocess.TimeoutExpired:
             raise ScaleError(f"{argv[0]} has not ended within {limit_s:.0f} s") from None
         return done.returncode, done.stdout, done.stderr
+
+
+@dataclass(frozen=True)
+class KnownRemotes:
+    """What this cluster knows of others."""
+
+    clusters: frozenset[str] = frozenset()
+    filesystems: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    """By their name here: the name there, the cluster, the mount point."""
+
+
+def known_remotes(clusters: str, filesystems: str) -> KnownRemotes:
+    """Out of `mmremotecluster show all` and `mmremotefs show all`."""
+    rows = [line.split() for line in filesystems.splitlines()]
+    return KnownRemotes(
+        frozenset(re.findall(r"^Cluster name:[ \t]*(\S+)[ \t]*$", clusters, re.MULTILINE)),
+        # Local name, remote name, cluster, mount point, and what is not looked at.
+        {row[0]: (row[1], row[2], row[3]) for row in rows if len(row) > 3 and row[3].startswith("/")},
+    )
+
+
+def definitions(desired: ScaleCluster, known: KnownRemotes) -> Iterator[ScaleCommand]:
+    """What makes them known. Raises ScaleError for a name that is another file system's."""
+    for remote in desired.remotes:
+        if not remote.key:
+            continue
+        if remote.cluster not in known.clusters:
+            yield mm(
+                *("mmremotecluster", "add", remote.cluster, "-n", ",".join(remote.contacts), "-k", STANZAS),
+                why=f"know cluster {remote.cluster} by its public key",
+                stanzas=remote.key if remote.key.endswith("\n") else f"{remote.key}\n",
+            )
+        there = known.filesystems.get(remote.device)
+        if there is None:
+            yield mm(
+                *("mmremotefs", "add", remote.device, "-f", remote.filesystem, "-C", remote.cluster),
+                *("-T", remote.mount_point, "-A", "yes"),
+                why=f"know its file system {remote.filesystem} as {remote.device}",
+            )
+        elif there[:2] != (remote.filesystem, remote.cluster):
+            raise ScaleError(
+                f"{remote.device} is file system {there[0]} of cluster {there[1]} here, and not "
+                f"{remote.filesystem} of {remote.cluster}: remove it with mmremotefs delete, or "
+                "name it otherwise"
+            )
+
+
+def mount_command(
+    remote: DesiredRemote, observed: ObservedCluster, mounted: frozenset[str]
+) -> ScaleCommand | None:
+    """What mounts it on all nodes that work and have not; None where there is none."""
+    lacking = sorted(observed.active - mounted)
+    if not lacking:
+        return None
+    return mm(
+        *("mmmount", remote.device, "-N", ",".join(lacking)),
+        why=f"mount {remote.device} on {len(lacking)} nodes",
+        limit_s=900.0,
+    )
+
+
+def not_let_in(desired: ScaleCluster, remote: DesiredRemote, said: str) -> str:
+    """What its administrators have to do."""
+    return (
+        f"file system {remote.filesystem} of cluster {remote.cluster} is not mounted ({said}): where this "
+        "cluster was not let in yet, give /var/mmfs/ssh/id_rsa.pub of a node to its administrators, for "
+        f"mmauth add {desired.name} -k FILE and mmauth grant {desired.name} -f {remote.filesystem} there "
+        "(cluster names as mmlscluster shows them)"
+    )
+
+
+AT_START = ("pagepool", "maxFilesToCache", "maxMBpS", "workerThreads", "numaMemoryInterleave")
+"""Settings that are held against those of daemons; a name that a daemon does not tell is passed over."""
+Outdated = Mapping[str, "tuple[str, ...]"]
+"""Servers with the settings that their daemons have otherwise."""
+
+
+def running_values(printed: str) -> dict[str, str]:
+    """Out of `mmdiag --config`: a name and its value on each line, behind a ! where it is no default."""
+    found = re.findall(r"^[ \t!]*([A-Za-z]\w*)[ \t]+(\S+)[ \t]*$", printed, re.MULTILINE)
+    return dict(found)
+
+
+def outdated(desired: ScaleCluster, observed: ObservedCluster, administration: Administration) -> Outdated:
+    """Servers that work, and whose daemons have other settings. What does not answer is passed over."""
+    asked = [name for name in desired.servers if name in observed.active]
+    return {
+        name: lacking
+        for name, printed in administration.configurations(asked).items()
+        if (lacking := tuple(_differing(desired, name, running_values(printed))))
+    }
+
+
+def _differing(desired: ScaleCluster, server: str, running: Mapping[str, str]) -> Iterator[str]:
+    for setting in desired.settings:
+        concerned = setting.node_class is None or server in desired.node_classes.get(setting.node_class, ())
+        if concerned and setting.parameter in AT_START and setting.parameter in running:
+            there = running[setting.parameter]
+            if not same_value(there, setting.value) and not _same_truth(there, setting.value):
+                yield setting.parameter
+
+
+def _same_truth(one: str, other: str) -> bool:
+    true, false = {"yes", "1", "on"}, {"no", "0", "off"}
+    return any({one.lower(), other.lower()} <= each for each in (true, false))
+
+
+def restart_commands(server: str, filesystems: Collection[str]) -> Iterator[ScaleCommand]:
+    """Unmount, stop, start and mount on one server."""
+    yield mm("mmumount", "all", "-N", server, why=f"{server} starts again", limit_s=900.0)
+    yield mm("mmshutdown", "-N", server, why=f"{server} starts again, alone", limit_s=900.0)
+    yield mm("mmstartup", "-N", server, why=f"start {server} with its new settings")
+    for name in filesystems:
+        yield mm("mmmount", name, "-N", server, why=f"mount {name} on {server} again", limit_s=900.0)
+
+
+def restart(
+    desired: ScaleCluster, administration: Administration, done: list[ScaleCommand], servers: Sequence[str]
+) -> None:
+    """Start servers again, each when all others are as they should be. Raises ScaleError, with the rest left.
+
+    A server that has the old value afterwards is the last one: the others would not take it, either.
+    """
+    nodes = [node.name for node in desired.nodes]
+    for server in servers:
+        observed = administration.observe(nodes)
+        if why := in_the_way(server, desired, observed, administration.disks_away(observed.filesystems)):
+            raise ScaleError(f"{server} does not start again now: {why}")
+        for command in restart_commands(server, observed.filesystems):
+            administration.carry_out(command)
+            done.append(command)
+            if command.name == "mmstartup":
+                administration.wait_until_active([server])
+        if still := outdated(desired, administration.observe(nodes), administration).get(server):
+            raise ScaleError(
+                f"{server} started again, and has {', '.join(still)} otherwise than the cluster all the "
+                "same: no other server was touched; see mmdiag --config there"
+            )
+
+
+def in_the_way(
+    server: str, desired: ScaleCluster, observed: ObservedCluster, away: Collection[str]
+) -> str | None:
+    """Why a server must not stop now; None where nothing speaks against it."""
+    if away:
+        return f"disk {sorted(away)[0]} is not up, and its other server may be the only way to a copy"
+    left = observed.active - {server}
+    for nsd in desired.nsds:
+        if server in nsd.servers and len(nsd.servers) > 1 and not left.intersection(nsd.servers):
+            return f"its pair is not active, and NSD {nsd.name} would have no server"
+    voters = {name for name, node in observed.nodes.items() if node.is_quorum}
+    votes = voters & left
+    decided = bool(observed.tiebreakers and votes)
+    if server in voters and 2 * len(votes) <= len(voters) and not decided:
+        return f"the cluster would have {len(votes)} of {len(voters)} votes, and stop"
+    return None
+
+
+def restart_notes(servers: Outdated) -> Iterator[str]:
+    """What needs somebody's decision, where they are not started again."""
+    for name, settings in servers.items():
+        yield (
+            f"the daemon of {name} has {', '.join(settings)} otherwise until it starts again: run it with "
+            "--may-restart, which starts servers again one after the other"
+        )

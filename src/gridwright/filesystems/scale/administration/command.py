@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gridwright.filesystems.scale.administration.applying import Administration
-from gridwright.filesystems.scale.administration.buckets import bucket_commands
-from gridwright.filesystems.scale.administration.desired import DesiredNfs, ScaleCluster
-from gridwright.filesystems.scale.administration.difference import Difference, difference
-from gridwright.filesystems.scale.administration.disks import new_disks
-from gridwright.filesystems.scale.administration.failure import ScaleError
-from gridwright.filesystems.scale.administration.nfs import nfs_commands, nfs_notes
-from gridwright.filesystems.scale.administration.observed import ObservedCluster
-from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand
-from gridwright.filesystems.scale.administration.remotes import definitions, mount_command, not_let_in
-from gridwright.filesystems.scale.administration.restarting import (
+from gridwright.filesystems.scale.administration.applying import (
+    Administration,
+    definitions,
+    mount_command,
+    not_let_in,
     outdated,
     restart,
     restart_commands,
     restart_notes,
 )
+from gridwright.filesystems.scale.administration.desired import DesiredNfs, ScaleCluster
+from gridwright.filesystems.scale.administration.difference import Difference, difference
+from gridwright.filesystems.scale.administration.nfs import nfs_commands, nfs_notes
+from gridwright.filesystems.scale.administration.observed import ObservedCluster, ScaleError
+from gridwright.filesystems.scale.administration.order import BIN, ScaleCommand, bucket_commands
+from gridwright.filesystems.scale.administration.reach import new_disks
 
 WRONG, FAILED = 2, 3
 ROUNDS = 3
