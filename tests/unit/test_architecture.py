@@ -365,7 +365,7 @@ STARTERS = {
     "iotest/recorded.py": "is left behind where its disk hangs",
     # Programs that run where Gridwright is not installed, of Python 3.9 alone.
     "filesystems/lustre/roles/lustre_changelog/library/lustre_changelog_users.py": "shipped",
-    "filesystems/scale/administration/applying.py": "shipped",
+    "filesystems/scale/administration/command.py": "shipped",
     "node_programs/scratch/commands.py": "shipped",
     "node_programs/users/running.py": "shipped",
     "node_programs/users/services.py": "shipped",

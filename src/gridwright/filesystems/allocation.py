@@ -259,11 +259,11 @@ def _raised(values: NDArray[np.complex128], power: int) -> NDArray[np.complex128
 
 def simulated_fullest(files: int, targets: int, stripes: int) -> NDArray[np.int64]:
     """Stripes on the fullest target in each of 1000 placements, the same ones at every call."""
-    array: NDArray[np.int64] = round_robin_loads(files, targets, stripes).max(axis=1)
+    array: NDArray[np.int64] = _round_robin_loads(files, targets, stripes).max(axis=1)
     return array
 
 
-def round_robin_loads(files: int, targets: int, stripes: int, seed: int = _SEED) -> NDArray[np.int64]:
+def _round_robin_loads(files: int, targets: int, stripes: int, seed: int = _SEED) -> NDArray[np.int64]:
     """Stripes on each target in each of 1000 placements of files with neighbours in the order of targets."""
     begun = _begun_before(files, targets, seed)
     loads: NDArray[np.int64] = begun[:, stripes : stripes + targets] - begun[:, :targets]
@@ -394,5 +394,5 @@ def load_of_fullest(
         elif there is not None and is_weighted([one.available_bytes for one in there]):
             asked += part * weighted_loads(library.streams, there, width, seed)
         else:
-            asked += part * round_robin_loads(library.streams, count, width, seed)
+            asked += part * _round_robin_loads(library.streams, count, width, seed)
     return float(np.quantile(asked.max(axis=1), SURE, method="inverted_cdf"))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gridwright.filesystems.counters import Counts, TrafficCount
+from gridwright.filesystems.mounts import unescaped
 from gridwright.kernel_files import names_in, number_of, text_of
 
 SECTOR = 512
@@ -80,7 +81,7 @@ def _mounts(root: Path) -> Iterator[LocalMount]:
         fields, rest = head.split(" "), tail.split(" ")
         if dash and len(fields) >= 6 and len(rest) >= 3:
             options = dict.fromkeys([*fields[5].split(","), *rest[2].split(",")])
-            yield LocalMount(fields[2], _unescaped(fields[4]), rest[0], _unescaped(rest[1]), tuple(options))
+            yield LocalMount(fields[2], unescaped(fields[4]), rest[0], unescaped(rest[1]), tuple(options))
 
 
 def device_of(root: Path, mount: LocalMount) -> str | None:
@@ -131,10 +132,6 @@ def _lower(root: Path, name: str) -> list[str]:
     if slaves or not (here / "partition").exists():
         return slaves
     return [here.resolve().parent.name]
-
-
-def _unescaped(field: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
 
 _MOST_DIGITS = 20

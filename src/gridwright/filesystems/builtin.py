@@ -15,7 +15,7 @@ BUILT_IN = {
 WATCHED = {
     "lustre": "gridwright.filesystems.lustre_client.served:WATCHER",
     "gpfs": "gridwright.filesystems.scale.mmpmon:WATCHER",
-    "nfs": "gridwright.filesystems.nfs_client.mountstats:WATCHER",
-    "nfs4": "gridwright.filesystems.nfs_client.mountstats:WATCHER",
+    "nfs": "gridwright.filesystems.nfs_client.health:WATCHER",
+    "nfs4": "gridwright.filesystems.nfs_client.health:WATCHER",
 }
 """Who answers a monitor, by what the kernel calls a mount, without a module that a node may not have."""

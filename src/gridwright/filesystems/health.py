@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from gridwright.commands import CommandOutput, CommandSilent
-from gridwright.errors import Finding, GridwrightError
+from gridwright.errors import GRAVEST_FIRST, Finding, GridwrightError
 from gridwright.units import format_bytes
 
 UNREACHED = frozenset(
@@ -219,3 +219,16 @@ def space_findings(space: FreeSpace) -> Iterator[Finding]:
             f"{space.inodes_free} of {space.inodes} inodes left: no file can be made when they are used up",
             "Remove small files that are not needed",
         )
+
+
+def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in the order of their levels."""
+    return sorted(findings, key=lambda each: GRAVEST_FIRST[each.level])
+
+
+def condition_of(findings: Iterable[Finding]) -> Condition:
+    """How a file system is with these findings: broken by an error, degraded by a warning."""
+    levels = {each.level for each in findings}
+    if "error" in levels:
+        return Condition.BROKEN
+    return Condition.DEGRADED if "warning" in levels else Condition.HEALTHY

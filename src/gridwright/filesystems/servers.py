@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -322,3 +323,16 @@ def server_costs(filesystem: str, role: str, servers: Servers, site: Site) -> tu
             each = f"{disks.what} at each {role.upper()}"
             costs.append(Cost(each, None if usd is None else usd * count))
     return tuple(costs)
+
+
+def server_limit(instance: InstanceType) -> float:
+    """What the networks of one server let through to its volumes, before the file system's efficiency.
+
+    Bytes per second: of several cards one is for volumes (003.sn.net); through one that volumes share, bytes
+    pass twice.
+    """
+    network, nics = steady_network(instance), instance.network.nics
+    own = volume_limit(instance) or math.inf
+    if nics > 1:
+        return min(network / nics, own)
+    return min(network / 2 if shares_network(instance) else network, own)

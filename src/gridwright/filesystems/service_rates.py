@@ -64,7 +64,7 @@ def service_contribution(
     hourly, findings = usd_per_hour(name, filesystem, offer, site)
     metadata = (limits.metadata if limits else None) or MetadataLimits()
     return Contribution(
-        service_routes(name, figures, site.nodes),
+        _service_routes(name, figures, site.nodes),
         (Cost(label, hourly),),
         capacity_bytes=None if filesystem.capacity is None else int(filesystem.capacity),
         # A service that loses data with one of its servers says so; none of the offers does.
@@ -75,7 +75,7 @@ def service_contribution(
         service=ServiceTerms(
             label,
             filesystem.reads / 100,
-            published_mix(offer, figures),
+            _published_mix(offer, figures),
             metadata.latency,
             metadata.operations,
         ),
@@ -228,7 +228,7 @@ class ServiceFigures:
         return [] if joint else [operation for operation in OPERATIONS if operation not in self.alone]
 
 
-def service_routes(name: str, figures: ServiceFigures, nodes: ComputeNodes) -> dict[Operation, Route]:
+def _service_routes(name: str, figures: ServiceFigures, nodes: ComputeNodes) -> dict[Operation, Route]:
     """The route of each direction whose limit is known, behind the network of each node."""
     missing = figures.missing()
     shared = [*_shared_uses(name, figures)]
@@ -352,7 +352,7 @@ def figures_of(
     )
 
 
-def published_mix(offer: ManagedOffer | None, figures: ServiceFigures) -> PublishedMix | None:
+def _published_mix(offer: ManagedOffer | None, figures: ServiceFigures) -> PublishedMix | None:
     """What was published of reads and writes at once; None where less is bought than was measured with."""
     read, write = _published(offer, "mixed_read"), _published(offer, "mixed_write")
     if read is None or write is None:

@@ -44,8 +44,7 @@ from gridwright.setup.services import (
     exporter_files,
     exporter_variables,
     quoted,
-    role_files,
-    service_files,
+    repository_files,
     service_variables,
     timers,
     watch_files,
@@ -492,11 +491,7 @@ def playbook_files(
         .read_bytes(),
         **SCRATCH.role_files(),
         **USERS.role_files(),
-        **(
-            {**role_files(spec), **service_files(spec), **watch_files(spec)}
-            if set(groups) - {SERVERS}
-            else {}
-        ),
+        **({**repository_files(spec), **watch_files(spec)} if set(groups) - {SERVERS} else {}),
         **history_files(spec),
         **exporter_files(spec),
     }
@@ -523,11 +518,11 @@ def playbook_files(
 def site_roles(spec: GridSpec, provided: Provided = _NOTHING, *, runs: bool = True) -> SiteRoles:
     """The site's own roles: `read_site_roles`. Raises GridwrightError (INPUT) with all that is wrong."""
     ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
-    brought = {role.name for role in (*roles_of_kinds(), *provided.roles)}
+    brought = {role.name for role in (*_roles_of_kinds(), *provided.roles)}
     return read_site_roles(spec, {entry.name for entry in ours.iterdir()} | brought, runs=runs)
 
 
-def roles_of_kinds() -> list[PlaybookRole]:
+def _roles_of_kinds() -> list[PlaybookRole]:
     """Roles of file systems, and then those of schedulers."""
     return [*_roles_of_filesystems(), *_roles_of_schedulers()]
 
@@ -743,7 +738,7 @@ def image_playbook_files(
     nowhere = replace(provided, sources=dict.fromkeys(provided.sources, _LATER), addresses={}, layouts={})
     files = playbook_files(spec, Hosts(), scheduler, nowhere, groups=())
     text = resources.files("gridwright.setup").joinpath(PLAYBOOK).read_text("utf-8")
-    roles = [role for role in (*provided.roles, *roles_of_kinds()) if role.has_install]
+    roles = [role for role in (*provided.roles, *_roles_of_kinds()) if role.has_install]
     files[PLAYBOOK] = text.replace(_ROLES, "\n".join(role.as_install_task() for role in roles))
     files["inventory.yml"] = _IMAGE_INVENTORY
     del files["site.yml"]

@@ -90,9 +90,13 @@ def repository_units(spec: GridSpec) -> dict[str, str]:
     return units
 
 
-def role_files(spec: GridSpec) -> Mapping[str, str]:
-    """The units as files of the role."""
-    return {f"roles/{REPOSITORY_ROLE}/files/{name}": text for name, text in repository_units(spec).items()}
+def repository_files(spec: GridSpec) -> Mapping[str, str]:
+    """The units that carry repositories, by time and as services, as files of the role.
+
+    Raises GridwrightError (status INPUT) for a directory that has no unit.
+    """
+    units = {**repository_units(spec), **carried_services(spec)}
+    return {f"roles/{REPOSITORY_ROLE}/files/{name}": text for name, text in units.items()}
 
 
 def timers(spec: GridSpec) -> list[str]:
@@ -105,6 +109,17 @@ def quoted(argument: str) -> str:
     escaped = argument.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     has_more = any(each in argument for each in " \t'\"\\;")
     return f'"{escaped}"' if has_more or not argument else escaped
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise GridwrightError (status INPUT) for a word that no unit can hold."""
+    for each in words:
+        if not each.isprintable():
+            raise input_error(
+                "units of systemd take no line feeds and no control characters",
+                where=ascii(each),
+                remedy="name another path or word",
+            )
 
 
 def _transfers(spec: GridSpec, name: str) -> Iterator[tuple[str, str, Schedule, Sequence[str]]]:
@@ -215,11 +230,6 @@ def serve_command(program: str, name: str, served: Sequence[ServedDirectory]) ->
 def carried_services(spec: GridSpec) -> dict[str, str]:
     """Units of the machine that has the timers: one agent for each Lustre of one's own with repositories."""
     return {name: f"# Grid {spec.name}\n{text}" for name, text in _copytools(spec)}
-
-
-def service_files(spec: GridSpec) -> Mapping[str, str]:
-    """The units as files of the role."""
-    return {f"roles/{REPOSITORY_ROLE}/files/{name}": text for name, text in carried_services(spec).items()}
 
 
 def service_variables(spec: GridSpec) -> dict[str, list[str]]:
@@ -404,13 +414,7 @@ def exporter_unit(command: Sequence[str], grid: str = "") -> str:
 
     Raises GridwrightError (status INPUT) for a command that no unit can hold.
     """
-    for each in command:
-        if not each.isprintable():
-            raise input_error(
-                "units of systemd take no line feeds and no control characters",
-                where=ascii(each),
-                remedy="name another path or word",
-            )
+    _check_words(command)
     head = f"# Grid {grid}\n" if grid else ""
     return _EXPORTER.format(head=head, command=" ".join(map(quoted, command)))
 
@@ -518,13 +522,7 @@ def console_unit(command: Sequence[str], user: str, directory: Path, more: str =
 
     Raises GridwrightError for words that no unit can hold.
     """
-    for each in (*command, user, str(directory)):
-        if not each.isprintable():
-            raise input_error(
-                "units of systemd take no line feeds and no control characters",
-                where=ascii(each),
-                remedy="name another path or word",
-            )
+    _check_words([*command, user, str(directory)])
     return _CONSOLE.format(
         user=user,
         # Percent signs are systemd's own there; a path is taken as it is otherwise.

@@ -22,8 +22,7 @@ from gridwright.filesystems.layout import (
     relieving,
 )
 from gridwright.filesystems.lustre_client.attribute import Unread
-from gridwright.filesystems.lustre_client.layout import parse_layout, plain, progressive
-from gridwright.filesystems.lustre_client.migrate import LustreMover
+from gridwright.filesystems.lustre_client.layout import LustreMover, parse_layout, plain, progressive
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
 from gridwright.messages import decode, encode
 from gridwright.setup.playbook import layout_rows

@@ -15,11 +15,11 @@ from gridwright.errors import environment_error
 from gridwright.filesystems.counters import Counts, traffic
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.nfs.kind import KIND, NfsFileSystem
-from gridwright.filesystems.nfs_client.health import health
-from gridwright.filesystems.nfs_client.mountstats import (
+from gridwright.filesystems.nfs_client.health import (
     WATCHER,
     MountCounter,
     MountStats,
+    health,
     parse_mountstats,
     stats_of,
 )

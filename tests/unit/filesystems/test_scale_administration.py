@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.filesystems.kind import ClusterMachine
-from gridwright.filesystems.scale.administration.applying import known_remotes, running_values
-from gridwright.filesystems.scale.administration.command import main, run
+from gridwright.filesystems.scale.administration.command import known_remotes, main, run, running_values
 from gridwright.filesystems.scale.administration.desired import (
     DesiredBucket,
     DesiredRemote,

@@ -23,6 +23,8 @@ from gridwright.filesystems.health import (
     Health,
     Run,
     TargetHealth,
+    condition_of,
+    gravest_first,
     read_free_space,
     space_findings,
 )
@@ -68,7 +70,7 @@ class Array:
         return None if spare is None else self.disks - spare
 
 
-def arrays_below(root: Path, device: str) -> list[Array]:
+def _arrays_below(root: Path, device: str) -> list[Array]:
     """The md arrays that a device is, or is made of."""
     return [
         array(root, name) for name in below(root, device) if (root / "sys/class/block" / name / "md").is_dir()
@@ -91,7 +93,7 @@ def array(root: Path, name: str) -> Array:
     )
 
 
-def array_findings(found: Array) -> Iterator[Finding]:
+def _array_findings(found: Array) -> Iterator[Finding]:
     """What is wrong with an array."""
     bad = [f"{name} ({state or 'no state'})" for name, state in found.members if "faulty" in state]
     named = f": {', '.join(bad)}" if bad else ""
@@ -127,7 +129,6 @@ def array_findings(found: Array) -> Iterator[Finding]:
         )
 
 
-_ORDER = ("error", "warning", "info")
 _ROOT = Path("/")
 
 
@@ -149,7 +150,7 @@ def what_is_below(path: str, root: Path = _ROOT) -> Below | None:
     device = device_of(root, mount)
     if device is None:
         return Below(mount, None)
-    return Below(mount, device, tuple(arrays_below(root, device)), tuple(disks_below(root, device)))
+    return Below(mount, device, tuple(_arrays_below(root, device)), tuple(disks_below(root, device)))
 
 
 def health(run: Run, path: str, root: Path = _ROOT) -> Health:
@@ -167,17 +168,17 @@ def health(run: Run, path: str, root: Path = _ROOT) -> Health:
         )
     findings = [*_mount_findings(under, root)]
     for array in under.arrays:
-        findings += array_findings(array)
+        findings += _array_findings(array)
     findings += _disk_findings(under.disks)
     findings += _geometry_findings(under)
     space = read_free_space(run, under.mount.point)
     if isinstance(space, str):
         findings.append(_silent(under.mount.point, space))
-        return Health(condition=Condition.SILENT, findings=_sorted(findings), targets=_targets(under))
+        return Health(condition=Condition.SILENT, findings=gravest_first(findings), targets=_targets(under))
     findings += space_findings(space)
     return Health(
-        condition=_condition(findings),
-        findings=_sorted(findings),
+        condition=condition_of(findings),
+        findings=gravest_first(findings),
         targets=_targets(under),
         capacity_bytes=space.total_bytes,
         available_bytes=space.available_bytes,
@@ -254,13 +255,6 @@ def _targets(under: Below) -> list[TargetHealth]:
     ]
 
 
-def _condition(findings: Sequence[Finding]) -> Condition:
-    levels = {finding.level for finding in findings}
-    if "error" in levels:
-        return Condition.BROKEN
-    return Condition.DEGRADED if "warning" in levels else Condition.HEALTHY
-
-
 def _silent(point: str, reason: str) -> Finding:
     return Finding(
         "error",
@@ -268,7 +262,3 @@ def _silent(point: str, reason: str) -> Finding:
         f"{point} does not answer: {reason}. What touches it waits for a disk",
         "See dmesg for the disk that does not answer",
     )
-
-
-def _sorted(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: _ORDER.index(each.level))

@@ -13,7 +13,7 @@ from gridwright.filesystems.resources import (
     Use,
 )
 from gridwright.filesystems.servers import DiskRates, bandwidth_burst, disk_rates
-from gridwright.filesystems.site import Site, shares_network, volume_limit
+from gridwright.filesystems.site import Site, shares_network, stated_routes, volume_limit
 from gridwright.spec.storage import Delivery, Disks
 from gridwright.units import format_rate
 
@@ -30,7 +30,7 @@ def contribute(name: str, described: Disks | None, delivers: Delivery | None, si
             f"disks are looked up in the catalogue of a cloud, and provider {site.spec.provider} has none",
             "write delivers: {write: 500 MB/s, read: 500 MB/s} with what the disks deliver",
         )
-    stated = _delivered(name, delivers)
+    stated = stated_routes(f"{name}.disks", "disks of a node", delivers)
     if isinstance(disks, str):
         return Contribution(
             stated, outlives_node=False, unknown="" if len(stated) == len(OPERATIONS) else disks
@@ -42,18 +42,6 @@ def contribute(name: str, described: Disks | None, delivers: Delivery | None, si
         capacity_bytes=disks.capacity_bytes * site.nodes.count,
         outlives_node=disks.are_volumes,
     )
-
-
-def _delivered(name: str, delivers: Delivery | None) -> dict[Operation, Route]:
-    """What the spec says that the disks deliver."""
-    rates = {"write": delivers.write, "read": delivers.read} if delivers else {}
-    routes: dict[Operation, Route] = {}
-    for operation in OPERATIONS:
-        if rate := rates.get(operation):
-            what = f"disks of a node ({rate} {operation}, as the spec says)"
-            resource = Resource(f"{name}.disks-{operation}", what, "node", rate.bytes_per_s, "the grid spec")
-            routes[operation] = Route((Use(resource),))
-    return routes
 
 
 def _route(name: str, disks: DiskRates, operation: Operation, site: Site) -> Route:

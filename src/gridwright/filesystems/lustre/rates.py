@@ -31,9 +31,9 @@ from gridwright.filesystems.resources import (
     Route,
     affected_files_part,
 )
-from gridwright.filesystems.servers import efficiency, server_costs, server_group
+from gridwright.filesystems.servers import efficiency, server_costs, server_group, server_limit
 from gridwright.filesystems.service_rates import service_contribution, stated_costs
-from gridwright.filesystems.site import Site, shares_network, steady_network, volume_limit
+from gridwright.filesystems.site import Site
 from gridwright.spec.storage import INSTANCE_STORE, Servers
 
 
@@ -149,15 +149,6 @@ class ObjectServer:
     usd_per_hour: float
     bytes_per_s: float
     most_targets: int
-
-
-def server_limit(instance: InstanceType) -> float:
-    """What the networks of one server let through to its volumes, before the file system's efficiency."""
-    network, nics = steady_network(instance), instance.network.nics
-    own = volume_limit(instance) or math.inf
-    if nics > 1:
-        return min(network / nics, own)
-    return min(network / 2 if shares_network(instance) else network, own)
 
 
 def object_servers(instances: Iterable[tuple[InstanceType, float]]) -> list[ObjectServer]:

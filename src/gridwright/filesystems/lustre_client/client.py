@@ -171,7 +171,7 @@ class LustreClientKind(FileSystemKind[M], ClientSettings[M], Layouts[M], TargetR
 
     def mover(self, filesystem: M, run: Run) -> FileMover:
         """By `lfs migrate`."""
-        from gridwright.filesystems.lustre_client.migrate import LustreMover
+        from gridwright.filesystems.lustre_client.layout import LustreMover
         from gridwright.filesystems.lustre_client.parameters import file_system_name
 
         return LustreMover(run, file_system_name(self.source(filesystem) or ""))

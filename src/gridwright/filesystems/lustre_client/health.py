@@ -30,6 +30,8 @@ from gridwright.filesystems.health import (
     Server,
     TargetHealth,
     TimeUp,
+    condition_of,
+    gravest_first,
     incomplete,
 )
 from gridwright.filesystems.lustre_client.connections import (
@@ -268,7 +270,7 @@ def _cost(osts: Sequence[TargetSpace]) -> str:
     )
 
 
-def version_findings(connected: Connected) -> Iterator[Finding]:
+def _version_findings(connected: Connected) -> Iterator[Finding]:
     """Servers of different releases, and a client of another than its servers."""
     versions = {each.target: _release(each.version) for each in connected.connections if each.version}
     counted = Counter(versions.values())
@@ -299,7 +301,7 @@ def _line(release: str) -> list[str]:
     return release.split(".")[:2]
 
 
-def management_findings(connected: Connected, source: str) -> Iterator[Finding]:
+def _management_findings(connected: Connected, source: str) -> Iterator[Finding]:
     """A management server that is gone: all works until somebody mounts."""
     mine = [state for nid, state in connected.management if source.startswith(nid)]
     if mine and not any(state in ("FULL", "IDLE") for state in mine):
@@ -367,7 +369,7 @@ def _with_servers(connections: Sequence[LustreConnection]) -> str:
     return f"{listed(_with_state(connections))}{f' at {listed(servers)}' if servers else ''}"
 
 
-def unreached_words(connected: Connected) -> str | None:
+def _unreached_words(connected: Connected) -> str | None:
     """Targets that are switched off, not connected or silent; None where there are none."""
     off = [each.target for each in connected.connections if not each.active]
     lost = [each for each in connected.connections if each.active and not each.is_up]
@@ -386,7 +388,6 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-_ORDER = ("error", "warning", "info")
 _TARGET = re.compile(r"[\w-]+-(?:OST|MDT)[0-9a-f]{4}")
 """Name of a target, such as `scratch-OST0000`: the file system and the index in hexadecimal digits."""
 
@@ -426,20 +427,20 @@ def health(
         found.append(incomplete(why))
     found += served_findings(told.served)
     if mount is None:
-        return Health(condition=_condition(found), findings=_sorted(found))
+        return Health(condition=condition_of(found), findings=gravest_first(found))
     connected, spaces = told.connected, told.spaces
     found += connection_findings(connected, now_s)
     found += space_findings(connected, spaces)
-    found += management_findings(connected, mount.source)
-    found += version_findings(connected)
+    found += _management_findings(connected, mount.source)
+    found += _version_findings(connected)
     if not connected.connections and not any(each.name == INCOMPLETE for each in found):
         found.append(_no_target(mount_point))
     reached = [each for each in connected.connections if each.is_up]
     targets = _targets(connected, spaces)
     osts = [spaces.of[each.name] for each in targets if each.name in spaces.of and "-OST" in each.name]
     return Health(
-        condition=_condition(found) if reached else Condition.SILENT,
-        findings=_sorted(once(found)),
+        condition=condition_of(found) if reached else Condition.SILENT,
+        findings=gravest_first(once(found)),
         servers=_servers(connected, spaces),
         targets=targets,
         capacity_bytes=sum(each.total_bytes for each in osts) if osts else None,
@@ -480,7 +481,7 @@ def unreached(run: Run, mount_point: str) -> str | None:
         connected = with_stalled(run, connected, time.sleep)
     except GridwrightError:
         return None
-    return unreached_words(connected)
+    return _unreached_words(connected)
 
 
 def copytool_findings(
@@ -574,17 +575,6 @@ def _servers(connected: Connected, spaces: Spaces) -> list[Server]:
             )
         )
     return found
-
-
-def _condition(findings: Sequence[Finding]) -> Condition:
-    levels = {each.level for each in findings}
-    if "error" in levels:
-        return Condition.BROKEN
-    return Condition.DEGRADED if "warning" in levels else Condition.HEALTHY
-
-
-def _sorted(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: _ORDER.index(each.level))
 
 
 def once(findings: Sequence[Finding]) -> list[Finding]:

@@ -99,7 +99,7 @@ class ServiceOffer:
         return f"the size of {self.offer.name} never changes, says {fixed.source}" if fixed else ""
 
 
-def service_offers(on_sale: OnSale) -> list[ServiceOffer]:
+def _service_offers(on_sale: OnSale) -> list[ServiceOffer]:
     """Every offer of the provider whose throughput and price go by its capacity."""
     from gridwright.catalog.offer_prices import offer_price
 
@@ -151,7 +151,7 @@ class ManagedKind(FileSystemKind[ManagedFileSystem], CloudFindings[ManagedFileSy
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """The provider's offers at their list prices, where its plans choose of these."""
-        return service_offers(on_sale)
+        return _service_offers(on_sale)
 
     def describe(self, filesystem: ManagedFileSystem) -> str:
         """The offer, and its size where it is known."""

@@ -43,7 +43,7 @@ def password(lab: ServiceNodes, filesystem: str) -> str:
     return _secret(lab, f"{filesystem}.mount")
 
 
-def server_code(lab: ServiceNodes, filesystem: str) -> str:
+def _server_code(lab: ServiceNodes, filesystem: str) -> str:
     """By which chunk servers are let in. Raises GridwrightError (ENVIRONMENT)."""
     return _secret(lab, f"{filesystem}.servers")
 
@@ -150,7 +150,7 @@ class Master:
                 CHANGELOG_SAVE_MODE=1,
                 # Copies that a lost chunk server had are made anew soon after the start of a lab.
                 REPLICATIONS_DELAY_INIT=10,
-                AUTH_CODE=server_code(lab, self._filesystem),
+                AUTH_CODE=_server_code(lab, self._filesystem),
             ),
             **_SECRET,
         )
@@ -196,7 +196,7 @@ class ChunkServers:
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Write their configuration, and make the directories of their data."""
-        code = server_code(lab, self._filesystem)
+        code = _server_code(lab, self._filesystem)
 
         def put(node: ServiceNode) -> None:
             state = f"{STATE}/chunkserver"

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
         Contribution,
         DeadPart,
         DegradedRates,
-        Operation,
         PartGroup,
-        Route,
     )
     from gridwright.filesystems.site import Site
 
@@ -92,20 +90,6 @@ def _check_version(name: str, filesystem: NfsFileSystem, site: Site) -> None:
         )
 
 
-def _routes(name: str, filesystem: NfsFileSystem, site: Site) -> dict[Operation, Route]:
-    from gridwright.filesystems.resources import OPERATIONS, Resource, Route, Use
-
-    delivers = filesystem.delivers
-    rates = {"write": delivers.write, "read": delivers.read} if delivers else {}
-    routes: dict[Operation, Route] = {}
-    for operation in OPERATIONS:
-        if rate := rates.get(operation):
-            what = f"NFS server {filesystem.server} ({rate} {operation}, as the spec says)"
-            server = Resource(f"{name}.server-{operation}", what, "grid", rate.bytes_per_s, "the grid spec")
-            routes[operation] = Route((*site.nodes.network(operation), Use(server)))
-    return routes
-
-
 class NfsKind(FileSystemKind[NfsFileSystem], ClientSettings[NfsFileSystem], Degradation[NfsFileSystem]):
     """NFS of a server that is there already."""
 
@@ -132,6 +116,7 @@ class NfsKind(FileSystemKind[NfsFileSystem], ClientSettings[NfsFileSystem], Degr
         """
         from gridwright.filesystems.resources import OPERATIONS, Contribution
         from gridwright.filesystems.service_rates import service_contribution, stated_costs
+        from gridwright.filesystems.site import stated_routes
 
         if filesystem.has_service_figures:
             _check_version(name, filesystem, site)
@@ -139,11 +124,12 @@ class NfsKind(FileSystemKind[NfsFileSystem], ClientSettings[NfsFileSystem], Degr
             return service_contribution(
                 name, filesystem, site, "NFS", protocol="nfs", connections=connections
             )
-        routes = _routes(name, filesystem, site)
+        what = f"NFS server {filesystem.server}"
+        routes = stated_routes(f"{name}.server", what, filesystem.delivers, site.nodes)
         missing = [operation for operation in OPERATIONS if operation not in routes]
         return Contribution(
             routes,
-            stated_costs(f"NFS server {filesystem.server}", filesystem),
+            stated_costs(what, filesystem),
             capacity_bytes=None if filesystem.capacity is None else int(filesystem.capacity),
             # It is one server: what is behind it may outlive it, and nobody can say so from here.
             outlives_server=False,

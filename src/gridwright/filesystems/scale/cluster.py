@@ -74,7 +74,7 @@ def scale_cluster(
         metadata_replicas=filesystem.replicas,
         nsds=tuple(nsd.name for nsd in nsds),
         metadata_block_size=int(filesystem.metadata_block_size or 0),
-        rules=placement_rules(filesystem),
+        rules=_placement_rules(filesystem),
         acls=NFS_ACLS if filesystem.nfs is not None else "",
     )
     # A disk of which both quorum nodes are servers is seen by both (rule 1).
@@ -362,7 +362,7 @@ def _odd(count: int) -> int:
     return count if count % 2 else max(count - 1, 0)
 
 
-def placement_rules(filesystem: ScaleFileSystem) -> tuple[str, ...]:
+def _placement_rules(filesystem: ScaleFileSystem) -> tuple[str, ...]:
     """Rules of its policy, in their order; none where all disks are of one pool.
 
     A rule of migration has the percentages where the event lowDiskSpace begins and ends (IBM Storage Scale,

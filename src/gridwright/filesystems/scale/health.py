@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gridwright.errors import Finding, GridwrightError, Level
+from gridwright.errors import GRAVEST_FIRST, Finding, GridwrightError, Level
 from gridwright.filesystems.health import (
     FULL,
     Condition,
@@ -23,6 +23,7 @@ from gridwright.filesystems.health import (
     Run,
     TargetHealth,
     TimeUp,
+    gravest_first,
     read_free_space,
     space_findings,
 )
@@ -39,7 +40,6 @@ MOST_HANGING = 2
 _LEVELS: dict[str, Level] = {"FAILED": "error", "DEGRADED": "warning", "DEPEND": "warning", "TIPS": "info"}
 """Of the states of a component; HEALTHY, CHECKING, DISABLED and UNKNOWN are no fault of their own."""
 _NAMES: dict[Level, str] = {"error": "scale-failed", "warning": "scale-degraded", "info": "scale-tips"}
-_ORDER: tuple[Level, ...] = ("error", "warning", "info")
 _MOST_EVENTS = 5
 
 
@@ -72,7 +72,7 @@ def health(filesystem: ScaleFileSystem, run: Run, mount_point: str) -> Health:
         device = mount.source.rpartition("/")[2]
         targets, more = _of_cluster(reader, filesystem, device)
         findings += more
-    findings = _sorted([*findings, *reader.silent(), *space_findings(space)])
+    findings = gravest_first([*findings, *reader.silent(), *space_findings(space)])
     return Health(
         condition=_condition(filesystem, findings),
         findings=findings,
@@ -140,7 +140,7 @@ def _of_node(reader: _CommandReader) -> list[Finding]:
     monitored = reader("mmhealth", "node", "show", "-Y", told=b"mmhealth:State:0:")
     # No thread waits where there are no rows at all.
     waiting = reader("mmdiag", "--waiters", "-Y", told=b"")
-    return _sorted([*monitor_findings(monitored), *waiter_findings(waiting)])
+    return gravest_first([*monitor_findings(monitored), *waiter_findings(waiting)])
 
 
 def _of_cluster(
@@ -187,11 +187,7 @@ def monitor_findings(printed: str) -> Iterator[Finding]:
 
 
 def _rank(status: str) -> int:
-    return _ORDER.index(_LEVELS[status])
-
-
-def _sorted(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: _ORDER.index(each.level))
+    return GRAVEST_FIRST[_LEVELS[status]]
 
 
 LONG_WAIT_S = 300.0

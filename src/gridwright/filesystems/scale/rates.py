@@ -36,8 +36,9 @@ from gridwright.filesystems.servers import (
     efficiency,
     server_costs,
     server_group,
+    server_limit,
 )
-from gridwright.filesystems.site import Site, shares_network, steady_network, volume_limit
+from gridwright.filesystems.site import Site
 from gridwright.units import Bytes
 
 
@@ -235,16 +236,7 @@ def paired_server(instance: InstanceType, usd: float) -> PairedServer | None:
     # Both of a pair attach the volumes of both.
     free = free_attachments(instance.name, interfaces=1)
     most = min(MOST_VOLUMES, MOST_ATTACHED // 2, MOST_VOLUMES if free is None else free // 2)
-    return PairedServer(instance, usd, _to_clients(instance), most) if most else None
-
-
-def _to_clients(instance: InstanceType) -> float:
-    """Bytes per second: of several cards one is for volumes (003.sn.net); through one, bytes pass twice."""
-    network, nics = steady_network(instance), instance.network.nics
-    own = volume_limit(instance) or math.inf
-    if nics > 1:
-        return min(network / nics, own)
-    return min(network / 2 if shares_network(instance) else network, own)
+    return PairedServer(instance, usd, server_limit(instance), most) if most else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _Problem = tuple[tuple[str, ...], FieldError]
 
 def scale_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     """What is wrong between fields, as plain data; whatever has the wrong type is passed over."""
-    yield from owner_problems(fields)
+    yield from _owner_problems(fields)
     yield from pair_problems(fields)
     yield from package_problems(fields)
     yield from bucket_problems(fields)
@@ -135,7 +135,7 @@ def _page_pool(fields: Mapping[str, Any]) -> Iterator[_Problem]:
 _OWNERS = ("nsd", "pairs", "remote")
 
 
-def owner_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
+def _owner_problems(fields: Mapping[str, Any]) -> Iterator[_Problem]:
     """One of nsd, pairs and remote says who has the disks."""
     given = [name for name in _OWNERS if fields.get(name) is not None]
     if not given:

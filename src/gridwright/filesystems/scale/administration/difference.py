@@ -84,7 +84,7 @@ def difference(
         *_filesystems(known, observed, placed, stops=stops),
     )
     told = notes(desired, known, observed, waiting if blocked else [])
-    return Difference(steps, (*told, *placement_notes(desired, known, placed)))
+    return Difference(steps, (*told, *_placement_notes(desired, known, placed)))
 
 
 def _made_or_restored(desired: ScaleCluster, observed: ObservedCluster) -> Iterator[ScaleCommand]:
@@ -225,10 +225,10 @@ def _filesystems(
         elif new := [disk for disk in disks if disk.name not in there]:
             pools = {disk.pool for disk in disks if disk.name in there}
             pools |= {placed.disks[name][0] for name in there if name in placed.disks}
-            yield from before_new_pools(filesystem, pools, new, placed)
+            yield from _before_new_pools(filesystem, pools, new, placed)
             yield add_disks(filesystem.name, new, pools)
-        yield from placement_commands(filesystem, desired, placed, is_there=there is not None)
-    yield from callback_commands(desired, placed)
+        yield from _placement_commands(filesystem, desired, placed, is_there=there is not None)
+    yield from _callback_commands(desired, placed)
     yield from _mounts(desired, observed, stops=stops)
 
 
@@ -310,7 +310,7 @@ def missing_pools(desired: DesiredFileSystem, known: ScaleCluster) -> frozenset[
     return pools_named(desired.rules) - there
 
 
-def before_new_pools(
+def _before_new_pools(
     desired: DesiredFileSystem,
     pools: Collection[str],
     new: Collection[DesiredNsd],
@@ -328,7 +328,7 @@ def before_new_pools(
         yield install_policy(replace(desired, rules=rules))
 
 
-def placement_commands(
+def _placement_commands(
     desired: DesiredFileSystem, known: ScaleCluster, placed: ObservedPlacement, *, is_there: bool
 ) -> Iterator[ScaleCommand]:
     """The policy, where rules of the grid differ and nobody else has any, and what runs it at the event."""
@@ -341,14 +341,14 @@ def placement_commands(
         yield install_policy(desired)
 
 
-def callback_commands(known: ScaleCluster, placed: ObservedPlacement) -> Iterator[ScaleCommand]:
+def _callback_commands(known: ScaleCluster, placed: ObservedPlacement) -> Iterator[ScaleCommand]:
     """What runs rules of migration, once for the cluster."""
     wants = any(filesystem.migrates for filesystem in known.filesystems)
     if wants and not has_callback(placed.callbacks) and CALLBACK not in placed.callbacks:
         yield full_pool_callback()
 
 
-def placement_notes(desired: ScaleCluster, known: ScaleCluster, placed: ObservedPlacement) -> Iterator[str]:
+def _placement_notes(desired: ScaleCluster, known: ScaleCluster, placed: ObservedPlacement) -> Iterator[str]:
     """What needs somebody's decision."""
     for filesystem in known.filesystems:
         if filesystem.rules and (missing := missing_pools(filesystem, known)):
