@@ -110,12 +110,13 @@ def _is_blind(scanned: Scanned) -> bool:
     return 0 < scanned.files.files == scanned.without_layout.files
 
 
-SCAN_SECONDS = 3.0
+LOOK_SECONDS = 3.0
+"""For a scan, or a search by find, of which only findings are told."""
 _PROGRAM = (sys.executable, "-P", "-m", "gridwright.filesystems.lustre_client.scan_program")
 
 
 def scan_library(
-    run: Run, directory: str, *, seconds: float = SCAN_SECONDS, attributes: Sequence[str] = ATTRIBUTES
+    run: Run, directory: str, *, seconds: float = LOOK_SECONDS, attributes: Sequence[str] = ATTRIBUTES
 ) -> LibraryScan | None:
     """Scan it where `run` runs commands; None where this Gridwright is not there, or nothing answers."""
     named = [word for name in attributes for word in ("--attribute", name)]
@@ -368,7 +369,6 @@ class LayoutFindings:
         )
 
 
-SEARCH_SECONDS = 3.0
 MOST_LAYOUTS = 16
 """Layouts looked at, of the largest files found: each takes a call to the metadata server."""
 _TIMED_OUT = 124
@@ -393,7 +393,7 @@ def single_target_files(
     wish: DesiredLayout,
     *,
     large_bytes: int = LARGE,
-    seconds: float = SEARCH_SECONDS,
+    seconds: float = LOOK_SECONDS,
 ) -> list[Finding]:
     """A finding where large files in `directory` lie on one target though there are several; else none.
 

@@ -18,7 +18,7 @@ from gridwright.filesystems.health import Run
 from gridwright.filesystems.lustre_client.connections import LustreConnection
 from gridwright.filesystems.lustre_client.parameters import Parameters, read_parameters
 
-KIB = 1024
+_KIB = 1024
 _PARTS = ("kbytestotal", "kbytesfree", "kbytesavail", "filestotal", "filesfree", "statfs_state")
 BUDGET_S = 3.0
 """For all targets together. With the pause before a second look (SETTLE_S) it stays within what the doctor
@@ -126,9 +126,9 @@ def _space(told: Parameters, device: str) -> Space | None:
         return None
     letters = told.text(f"{device}.statfs_state") or ""
     return Space(
-        total * KIB,
-        min(free, total) * KIB,
-        min(available, total) * KIB,
+        total * _KIB,
+        min(free, total) * _KIB,
+        min(available, total) * _KIB,
         told.number(f"{device}.filestotal"),
         told.number(f"{device}.filesfree"),
         tuple(word for letter, word in FLAGS.items() if letter in letters),
@@ -137,7 +137,6 @@ def _space(told: Parameters, device: str) -> Space | None:
 
 LIMIT_S = 10.0
 """`lfs df` waits for a target that is gone; those that are up answer within milliseconds."""
-_KIB = 1024
 _ROW = re.compile(
     r"(?P<name>\S+)_UUID\s+(?P<total>\d+)\s+\d+\s+(?P<available>\d+)\s+\S+\s+(?P<mounted>.+)"
     r"\[OST:\d+\]\s*(?P<flags>\S*)\s*",
