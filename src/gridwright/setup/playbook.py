@@ -1,12 +1,9 @@
 """The playbook of a grid as files: roles, inventory and variables, to be run by Ansible alone.
 
-Who is to be registered with the changelogs of Lustre, for repositories that are exported by them.
-
-Directories of libraries and the layouts that they are to have, as the playbook's roles read them.
-
-The service of systemd that keeps the history of a machine, on nodes and servers, if the spec says so.
-
-Reads a site's own roles, the directories that section `setup` of a grid spec names, for its playbook.
+Among them are a site's own roles, which section `setup` of the spec names, the layouts that directories of
+libraries are to have, and who is registered with the changelogs of Lustre. For an image of machines there is
+a playbook of packages alone, by the same roles. Variables are YAML that Ansible reads as they were: it has
+YAML 1.1, in which more words are no text.
 """
 
 from __future__ import annotations
@@ -40,10 +37,10 @@ from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
 from gridwright.setup.node_specs import health_configuration, scratch_configuration, users_configuration
 from gridwright.setup.services import (
-    PROGRAM,
     exporter_files,
     exporter_variables,
-    quoted,
+    history_files,
+    history_variables,
     repository_files,
     service_variables,
     timers,
@@ -259,64 +256,6 @@ def _below(directory: Path) -> Iterator[Path]:
             yield from _below(entry)
         else:
             yield entry
-
-
-ROLE = "history"
-UNIT = "gridwright-history.service"
-
-_UNIT = """\
-# Grid {grid}
-[Unit]
-Description=History of what this machine does, kept each second
-Documentation=man:gridwright(1)
-After=local-fs.target
-
-[Service]
-ExecStart={command}
-Restart=always
-RestartSec=5
-KillMode=mixed
-TimeoutStopSec=2
-# Jobs come first: for the CPUs, and when memory runs out.
-Nice=5
-MemoryMax=256M
-# Counters of processes stay open: two files of each.
-LimitNOFILE=65536
-OOMScoreAdjust=500
-StateDirectory=gridwright/history
-StateDirectoryMode=0755
-# It reads environments and counters of processes that are other users', and writes files of root's own alone.
-CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH
-NoNewPrivileges=yes
-PrivateTmp=yes
-# Not strict, and no ProtectHome: both would touch each mount, and one that hangs would hold up the start.
-ProtectSystem=full
-RestrictAddressFamilies=AF_UNIX
-LockPersonality=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-def history_unit(spec: GridSpec) -> str:
-    """The text of the unit."""
-    libraries = [word for name in spec.libraries for word in ("--library", str(spec.library_directory(name)))]
-    command = [PROGRAM, "node", "history", *libraries]
-    return _UNIT.format(grid=spec.name, command=" ".join(map(quoted, command)))
-
-
-def history_files(spec: GridSpec) -> Mapping[str, str]:
-    """The unit as a file of the role."""
-    return {f"roles/{ROLE}/files/{UNIT}": history_unit(spec)} if spec.monitoring.history else {}
-
-
-def history_variables(spec: GridSpec) -> dict[str, bool]:
-    """What the role is told."""
-    return {"gridwright_history": True} if spec.monitoring.history else {}
 
 
 def layout_rows(spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> list[dict[str, Any]]:

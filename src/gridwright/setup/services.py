@@ -1,4 +1,4 @@
-"""Services and timers of systemd that set-up gives machines: repositories, watch, exporter, console.
+"""Services and timers of systemd that set-up gives machines: repositories, watch, history, exporter, console.
 
 Repositories are exported and imported by timers on the machine that carries them. On a Lustre of one's own
 Lustre holds readers of released files back until an agent has brought them, which may run on any client: one
@@ -351,6 +351,66 @@ def watch_variables(spec: GridSpec) -> dict[str, str]:
 def unit_name(spec: GridSpec) -> str:
     """Of the unit of a grid, without its ending."""
     return f"gridwright-watch-{spec.name}"
+
+
+HISTORY_ROLE = "history"
+HISTORY_UNIT = "gridwright-history.service"
+
+_HISTORY = """\
+# Grid {grid}
+[Unit]
+Description=History of what this machine does, kept each second
+Documentation=man:gridwright(1)
+After=local-fs.target
+
+[Service]
+ExecStart={command}
+Restart=always
+RestartSec=5
+KillMode=mixed
+TimeoutStopSec=2
+# Jobs come first: for the CPUs, and when memory runs out.
+Nice=5
+MemoryMax=256M
+# Counters of processes stay open: two files of each.
+LimitNOFILE=65536
+OOMScoreAdjust=500
+StateDirectory=gridwright/history
+StateDirectoryMode=0755
+# It reads environments and counters of processes that are other users', and writes files of root's own alone.
+CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH
+NoNewPrivileges=yes
+PrivateTmp=yes
+# Not strict, and no ProtectHome: both would touch each mount, and one that hangs would hold up the start.
+ProtectSystem=full
+RestrictAddressFamilies=AF_UNIX
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def history_unit(spec: GridSpec) -> str:
+    """The text of the unit."""
+    libraries = [word for name in spec.libraries for word in ("--library", str(spec.library_directory(name)))]
+    command = [PROGRAM, "node", "history", *libraries]
+    return _HISTORY.format(grid=spec.name, command=" ".join(map(quoted, command)))
+
+
+def history_files(spec: GridSpec) -> Mapping[str, str]:
+    """The unit as a file of the role."""
+    return (
+        {f"roles/{HISTORY_ROLE}/files/{HISTORY_UNIT}": history_unit(spec)} if spec.monitoring.history else {}
+    )
+
+
+def history_variables(spec: GridSpec) -> dict[str, bool]:
+    """What the role is told."""
+    return {"gridwright_history": True} if spec.monitoring.history else {}
 
 
 EXPORTER_ROLE = "exporter"

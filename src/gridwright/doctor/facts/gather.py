@@ -3,24 +3,11 @@
 Request (JSON on stdin): a `FactsRequest`. Nothing is changed but for empty files in each library, which are
 the test of whether it can be written to and locked: their names are removed at once, and so are those that a
 look which was killed has left. What may hang, may be secret, or fails is looked at in a child of its own, all
-at the same time.
-Nothing is imported that is slow to start.
+at the same time. Nothing is imported that is slow to start.
 
-Whether the arrays that the scratch unit is to keep are mounted.
-
-Lists the services of a node that failed, according to systemd.
-
-Network interfaces of a node; see https://docs.kernel.org/networking/statistics.html.
-
-Looks up whether a node's clock is kept right, and by which service.
-
-The system of a node: kernel, release, identity, names, processors, memory.
-
-Disks of a node, their queues, and md arrays.
-
-Finds trouble in the kernel's log since the start of a node, or as far back as the log reaches.
-
-Reads settings of a node by the names that the tuning table gives them.
+The machine is looked at here: scratch arrays, services that failed, network interfaces
+(https://docs.kernel.org/networking/statistics.html), the clock, the system, disks and md arrays, trouble in
+the kernel's log, and settings by the names that the tuning table gives them.
 """
 
 from __future__ import annotations
