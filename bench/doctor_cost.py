@@ -17,7 +17,7 @@ from unittest import mock
 
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.checks.tuning import requested_commands, requested_settings
-from gridwright.doctor.facts import gather, mounted
+from gridwright.doctor.facts import filesystems, gather
 from gridwright.doctor.messages import FactsRequest
 
 TIMES = 5
@@ -48,7 +48,7 @@ def main() -> None:
         library = sys.argv[1] if len(sys.argv) > 1 else made
         request = FactsRequest({"data": library}, requested_settings(), requested_commands(), {})
         print(f"{'section':<28} {'wall ms':>8} {'CPU ms':>8} {'programs':>8}  each minute")
-        for name, look in gather._lookers(request, mounted.mounted()).items():
+        for name, look in gather._lookers(request, filesystems.mounted()).items():
             wall, used, programs = cost(look)
             mark = "yes" if SECTIONS.get(name.partition(":")[0], name) in cheap else ""
             print(f"{name[:28]:<28} {wall:8.2f} {used:8.2f} {programs:8}  {mark}")

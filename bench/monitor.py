@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from gridwright.filesystems.lustre_client import counters
-from gridwright.filesystems.mount_table import Mount
+from gridwright.filesystems.mounts import Mount
 from gridwright.messages import encode
 from gridwright.monitor import node_program, sampler
 from gridwright.monitor.mount_sources import shown_mounts

@@ -5,7 +5,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import Any, TypedDict
 
-from gridwright.filesystems.reading import Reading
+from gridwright.filesystems.counters import Reading
 from gridwright.model.solver import Flow
 
 VERSION: str

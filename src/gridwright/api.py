@@ -13,28 +13,28 @@ VERSION = 1
 
 if TYPE_CHECKING:
     from gridwright.errors import Finding, GridwrightError, Problem, environment_error, input_error
-    from gridwright.filesystems.capabilities import (
+    from gridwright.filesystems.counters import ReadCounts, TrafficCount
+    from gridwright.filesystems.health import Condition, Health, Run
+    from gridwright.filesystems.kind import (
         Changelogs,
         ClientSettings,
         CloudFindings,
         Degradation,
+        FileSystemKind,
         LabServices,
         Layouts,
         LazyLoad,
+        MountEntry,
         NodeDisks,
         Offers,
         ServerHealth,
+        ServerPorts,
         SharedDiskCluster,
         TargetReports,
+        TuningKind,
     )
-    from gridwright.filesystems.counters import ReadCounts, TrafficCount
-    from gridwright.filesystems.health import Condition, Health, Run
-    from gridwright.filesystems.kind import FileSystemKind
-    from gridwright.filesystems.mount_entry import MountEntry
-    from gridwright.filesystems.ports import ServerPorts
     from gridwright.filesystems.resources import OPERATIONS, Contribution, Resource, Route, Use
     from gridwright.filesystems.site import Site
-    from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.providers.provider import (
         Caller,
         ImageBuilds,
@@ -83,20 +83,6 @@ _NAMES = {
         "environment_error",
         "input_error",
     ),
-    "gridwright.filesystems.capabilities": (
-        "Changelogs",
-        "ClientSettings",
-        "CloudFindings",
-        "Degradation",
-        "LabServices",
-        "Layouts",
-        "LazyLoad",
-        "NodeDisks",
-        "Offers",
-        "ServerHealth",
-        "SharedDiskCluster",
-        "TargetReports",
-    ),
     "gridwright.filesystems.counters": (
         "ReadCounts",
         "TrafficCount",
@@ -106,9 +92,24 @@ _NAMES = {
         "Health",
         "Run",
     ),
-    "gridwright.filesystems.kind": ("FileSystemKind",),
-    "gridwright.filesystems.mount_entry": ("MountEntry",),
-    "gridwright.filesystems.ports": ("ServerPorts",),
+    "gridwright.filesystems.kind": (
+        "Changelogs",
+        "ClientSettings",
+        "CloudFindings",
+        "Degradation",
+        "FileSystemKind",
+        "LabServices",
+        "Layouts",
+        "LazyLoad",
+        "MountEntry",
+        "NodeDisks",
+        "Offers",
+        "ServerHealth",
+        "ServerPorts",
+        "SharedDiskCluster",
+        "TargetReports",
+        "TuningKind",
+    ),
     "gridwright.filesystems.resources": (
         "OPERATIONS",
         "Contribution",
@@ -117,7 +118,6 @@ _NAMES = {
         "Use",
     ),
     "gridwright.filesystems.site": ("Site",),
-    "gridwright.filesystems.tuning_kind": ("TuningKind",),
     "gridwright.providers.provider": (
         "Caller",
         "ImageBuilds",

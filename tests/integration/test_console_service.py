@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.setup.console_service import console_unit
+from gridwright.setup.services import console_unit
 from tests.support.command import Command
 
 TOKEN = "0123456789abcdef" * 2

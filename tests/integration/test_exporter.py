@@ -20,7 +20,7 @@ import pytest
 from gridwright.errors import ExitStatus
 from gridwright.monitor.exporter.metric_families import escaped, known_series
 from gridwright.monitor.exporter.rules import dashboard_files
-from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
+from gridwright.setup.services import EXPORTER_UNIT, exporter_unit
 from gridwright.spec import parse_spec
 from tests.support.certificates import make_certificate
 from tests.support.command import Command, Running, wait_until

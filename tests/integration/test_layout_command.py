@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from gridwright.commands import run_here
-from gridwright.filesystems.desired_layout import DesiredLayout
-from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.layout import Component, DesiredLayout, FileLayout
 from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.library_scan import scan_library
-from gridwright.filesystems.lustre_client.scan_findings import LayoutFindings
+from gridwright.filesystems.lustre_client.library_findings import LayoutFindings, scan_library
 from tests.fixtures.lustre_node import printed
 from tests.support.command import Command
 from tests.support.hanging_mount import hanging_mount

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
-from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.layout_command import plain, progressive
+from gridwright.filesystems.lustre_client.layout import parse_layout, plain, progressive
 from gridwright.setup.playbook import layout_rows
 from gridwright.spec import parse_spec
 from tests.integration.test_lustre_playbook import play

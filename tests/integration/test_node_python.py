@@ -15,7 +15,7 @@ import pytest
 
 from gridwright import __version__
 from gridwright.commands import CommandOutput
-from gridwright.doctor.facts.health import CANNOT_LOOK
+from gridwright.doctor.facts.filesystems import CANNOT_LOOK
 from gridwright.grid import node_python
 from gridwright.grid.grid import LOST, SILENT, Grid
 from gridwright.grid.node_python import PACKAGES, NodePythons, node_part, with_python

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.filesystems.lustre import offers
+from gridwright.filesystems.lustre import rates
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.search import plan_grids
@@ -32,7 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Catalog:
     """Three node types, two server types, gp3 alone, two tiers of FSx."""
     market = replace(AwsProvider.market, planned_volumes=("gp3",))
     monkeypatch.setattr(AwsProvider, "market", market)
-    monkeypatch.setattr(offers, "MOST_SERVERS", MOST)
+    monkeypatch.setattr(rates, "MOST_SERVERS", MOST)
     whole = load_catalog()
     names = {*NODES, *SERVERS, METADATA}
     fsx = whole.managed["persistent-2"]

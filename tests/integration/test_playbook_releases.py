@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.setup.outcome import NodeSetup
+from gridwright.setup.running import NodeSetup
 from tests.support.ansible_releases import RELEASES, ROOT, Release, play
 from tests.support.command import Command
 

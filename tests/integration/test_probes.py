@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.doctor.check import Tried
 from gridwright.doctor.messages import ORDERS, Append, Begin, Look, TrialOrder, Write
 from gridwright.doctor.probes import pairs as probe_pairs
 from gridwright.doctor.probes import pairs as probe_trials
-from gridwright.doctor.probes.channel import PROBES, Channel, NoAnswer, Refused
-from gridwright.doctor.probes.findings import Tried
 from gridwright.doctor.probes.node import PREFIX, count_records, record
-from gridwright.doctor.probes.pairs import trials
+from gridwright.doctor.probes.pairs import PROBES, Channel, NoAnswer, Refused, trials
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import grid, node, sound
 
@@ -187,8 +186,8 @@ def test_a_node_that_cannot_be_reached_for_trials_says_why(command: list[str], s
 
 
 def test_a_part_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridwright.doctor.probes.channel.START_S", 0.3)
-    monkeypatch.setattr("gridwright.doctor.probes.channel._END_S", 0.3)
+    monkeypatch.setattr("gridwright.doctor.probes.pairs.START_S", 0.3)
+    monkeypatch.setattr("gridwright.doctor.probes.pairs._END_S", 0.3)
     began = time.monotonic()
     with (
         pytest.raises(NoAnswer, match="compute1 has not answered"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import ClientSettings
+from gridwright.filesystems.kind import ClientSettings
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
 from tests.support.role_play import play, write_roles

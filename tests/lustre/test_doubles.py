@@ -19,11 +19,10 @@ from typing import Any
 
 import pytest
 
-from gridwright.filesystems.lustre_client import changelogs, connections, coordinators, servers
+from gridwright.filesystems.lustre_client import connections, metadata_servers, targets
 from gridwright.filesystems.lustre_client.health import health
-from gridwright.filesystems.lustre_client.lfs_df import parse_target_space
 from gridwright.filesystems.lustre_client.parameters import LIMIT_S, parse_parameters
-from gridwright.filesystems.lustre_client.space import _PARTS
+from gridwright.filesystems.lustre_client.targets import _PARTS, parse_target_space
 from tests.fixtures.lustre_node import (
     LustreNode,
     healthy_node,
@@ -39,9 +38,9 @@ from tests.support.lustre_vm import LustreMachine
 SPACE = tuple(f"{layer}.FS-*-{layer}-[!M]*.{part}" for layer in ("osc", "mdc") for part in _PARTS)
 CLIENT = (*connections.parameter_names("FS"), *SPACE, "lov.FS-clilov-*.numobd", "nosuch.FS-*.x", "osc.*.y")
 SERVER = (
-    *servers.parameter_names("FS"),
-    *coordinators.parameter_names("FS"),
-    *changelogs.parameter_names("FS"),
+    *targets.parameter_names("FS"),
+    *metadata_servers.parameter_names("FS"),
+    *metadata_servers.parameter_names("FS"),
 )
 UNRECORDED = frozenset({"obdfilter.FS-OSTN.readonly", "osp.FS-OSTN-osc-MDTN.active"})
 """Of these the double has what its tests give it; the next one names them, too."""

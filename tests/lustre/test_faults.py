@@ -221,7 +221,7 @@ def test_an_ost_on_which_the_mds_places_no_files_is_told(grid: Grid, parameter: 
     device = "osp.testfs-OST0001-osc-MDT0000"
     script = (
         "from gridwright.commands import run_here\n"
-        "from gridwright.filesystems.lustre_client.servers import read_served\n"
+        "from gridwright.filesystems.lustre_client.targets import read_served\n"
         "print(*(each.flags for each in read_served(run_here, 'testfs') if each.flags))"
     )
     grid.set(f"{device}.{parameter}=0")

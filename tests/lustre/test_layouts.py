@@ -15,8 +15,7 @@ import pytest
 
 from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.lustre_client.attribute import decode_attribute
-from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.layout_command import plain, progressive, set_layout_command
+from gridwright.filesystems.lustre_client.layout import parse_layout, plain, progressive, set_layout_command
 from tests.support.lfs_double import installed
 from tests.support.lustre_vm import LustreMachine
 from tests.support.skips import root_only

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.commands import run_here
+from gridwright.filesystems.block_devices import read_counts_below
 from gridwright.filesystems.counters import traffic
-from gridwright.filesystems.diskstats import read_counts_below
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.local.health import health, what_is_below
 from gridwright.units import Bytes

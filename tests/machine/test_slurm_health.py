@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gridwright.filesystems.moosefs.daemons import CONFIGURATION
-from gridwright.filesystems.moosefs.guard import PROXY
+from gridwright.filesystems.moosefs.daemons import CONFIGURATION, PROXY
 from gridwright.node_programs.health.deciding import OWN
 from gridwright.schedulers.slurm.configuration import LAB
 from tests.support.command import Command, wait_until

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.setup.outcome import NodeSetup, read_report
+from gridwright.setup.running import NodeSetup, read_report
 from tests.support.skips import no_such_python
 
 ROOT = Path(__file__).parents[2]

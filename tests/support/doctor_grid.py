@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gridwright import __version__
-from gridwright.doctor.check import CheckResult
+from gridwright.doctor.check import CheckResult, Observation, results_of
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.facts.node_facts import LibraryFacts, NodeFacts
-from gridwright.doctor.observation import Observation
-from gridwright.doctor.results import results_of
 from gridwright.messages import plain, typed
 from gridwright.spec import GridSpec, parse_spec
 

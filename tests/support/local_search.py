@@ -11,7 +11,7 @@ from typing import Any
 
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.lustre.offers import most_targets
+from gridwright.filesystems.lustre.rates import most_targets
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.grid_spec import spec_document

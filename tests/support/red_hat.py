@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.setup.outcome import NodeSetup, read_report
+from gridwright.setup.running import NodeSetup, read_report
 from tests.support.ansible_releases import CALLBACKS, Release
 from tests.support.skips import needs, no_such_kernel
 

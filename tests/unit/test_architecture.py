@@ -151,8 +151,8 @@ def test_one_module_imports_the_native_part() -> None:
     assert importers == {
         "interference/processes.py",
         "filesystems/lustre_client/attribute.py",
-        "filesystems/lustre_client/parameter_files.py",
-        "filesystems/lustre_client/served_jobs.py",
+        "filesystems/lustre_client/counters.py",
+        "filesystems/lustre_client/served.py",
         "monitor/job_sources.py",
         "monitor/sampler.py",
         "iotest/engine.py",
@@ -344,7 +344,7 @@ def test_the_rooms_of_the_map_have_the_files_that_it_names() -> None:
 STARTERS = {
     "commands.py": "the one runner: a limit of time and of output",
     # Conversations and daemons, which outlast one answer.
-    "doctor/probes/channel.py": "orders and answers of a probe",
+    "doctor/probes/pairs.py": "orders and answers of a probe",
     "filesystems/scale/mmpmon.py": "mmpmon answers as long as it runs",
     "grid/launching.py": "a program on each node, ended by who began it",
     "interference/presence.py": "the heartbeat of a run",
@@ -365,7 +365,7 @@ STARTERS = {
     "iotest/recorded.py": "is left behind where its disk hangs",
     # Programs that run where Gridwright is not installed, of Python 3.9 alone.
     "filesystems/lustre/roles/lustre_changelog/library/lustre_changelog_users.py": "shipped",
-    "filesystems/scale/administration/applying.py": "shipped",
+    "filesystems/scale/administration/command.py": "shipped",
     "node_programs/scratch/commands.py": "shipped",
     "node_programs/users/running.py": "shipped",
     "node_programs/users/services.py": "shipped",

@@ -14,11 +14,11 @@ import pytest
 from gridwright.doctor.messages import Append, Begin, Put, Read, TakeLock, TrialOrder, TryLock, Write
 from gridwright.doctor.probes.node import PREFIX, Probe
 from gridwright.errors import GridwrightError
-from gridwright.interference import markers
-from gridwright.interference.markers import Announcement
+from gridwright.interference import heartbeat
+from gridwright.interference.heartbeat import Announcement
 from gridwright.iotest import scratch as iotest_scratch
 from gridwright.iotest.scratch import FileSet, Scratch
-from gridwright.layouts.journal import MoveJournal
+from gridwright.layouts.rebalance import MoveJournal
 from gridwright.workload.counted_file import CountedFile
 from gridwright.workload.data_set import HOME, DataSet, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
@@ -301,7 +301,7 @@ def test_the_files_of_an_io_test_go_into_its_own_directory_alone(library: Path, 
 def test_a_marker_is_left_raised_and_removed_in_an_own_directory_alone(library: Path, precious: Path) -> None:
     scratch = Scratch.create(library)
     said = Announcement("token", "run", "host", "root", "iotest")
-    marker = markers.write_marker(scratch.directory, said)
+    marker = heartbeat.write_marker(scratch.directory, said)
     elsewhere = precious.with_name("elsewhere")
     elsewhere.mkdir()
     (elsewhere / marker.name).write_text("precious")
@@ -312,12 +312,12 @@ def test_a_marker_is_left_raised_and_removed_in_an_own_directory_alone(library: 
 
     as_user(MALLORY, attack)
     with pytest.raises(OSError, match="directory"):
-        markers.beat(marker, 7)
+        heartbeat.beat(marker, 7)
     with pytest.raises(OSError, match="directory"):
-        markers.remove_marker(marker)
+        heartbeat.remove_marker(marker)
     (elsewhere / marker.name).rename(precious)
     with pytest.raises(OSError, match="directory"):
-        markers.write_marker(scratch.directory, said)
+        heartbeat.write_marker(scratch.directory, said)
     assert [*elsewhere.iterdir()] == []
     assert precious.read_text() == "precious"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.node_programs.scratch.alone import alone
-from gridwright.setup.repository_timers import repository_units
+from gridwright.setup.services import repository_units
 from gridwright.spec.load import parse_spec
 from gridwright.watch.state import LOCK, held
 from tests.support.as_user import MALLORY, as_user, open_to_all

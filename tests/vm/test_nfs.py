@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.doctor.facts.health import HEALTH_S
+from gridwright.doctor.facts.filesystems import HEALTH_S
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import LATE_S
 from gridwright.providers.lab.image import python_directories
@@ -49,7 +49,7 @@ import json, sys, time
 from pathlib import Path
 from gridwright.commands import run_here
 from gridwright.filesystems.nfs_client.health import health
-from gridwright.filesystems.nfs_client.mountstats import read_mountstats, stats_of
+from gridwright.filesystems.nfs_client.health import read_mountstats, stats_of
 from gridwright.spec import parse_spec
 began = time.monotonic()
 spec = parse_spec(Path("/vm/grid.yaml").read_text())

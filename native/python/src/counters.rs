@@ -115,7 +115,7 @@ fn row(row: Row) -> TallyRow {
 /// Series of jobs, series of jobs on targets, targets that could not be read with why, rows not followed.
 type TallyLook = (Vec<TallyRow>, Vec<TallyRow>, Vec<(String, String)>, usize);
 
-/// Follows the jobs on Lustre's targets; see `gridwright.filesystems.lustre_client.served_jobs`.
+/// Follows the jobs on Lustre's targets; see `gridwright.filesystems.lustre_client.served`.
 #[pyclass(module = "gridwright._native", frozen)]
 pub struct JobTally(Mutex<Tally>);
 

@@ -16,26 +16,29 @@ from typing import Any
 
 from gridwright.bounded import Hangs, call_bounded
 from gridwright.commands import CommandOutput, CommandSilent, run_here
-from gridwright.doctor.access import NodeAccess
-from gridwright.doctor.check import Check, CheckResult
+from gridwright.doctor.access import NodeAccess, RunOn
+from gridwright.doctor.check import (
+    Check,
+    CheckResult,
+    Observation,
+    PairFindings,
+    SearchedFiles,
+    counts,
+    results_of,
+)
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.checks.tuning import requested_commands, requested_settings, tuning_topic
+from gridwright.doctor.facts.filesystems import HEALTH_S, mounted
 from gridwright.doctor.facts.gather import LOOK_S, gather
-from gridwright.doctor.facts.health import HEALTH_S
-from gridwright.doctor.facts.mounted import mounted
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
 from gridwright.doctor.messages import FactsRequest
-from gridwright.doctor.mounting_nodes import RunOn
-from gridwright.doctor.observation import Observation, SearchedFiles
-from gridwright.doctor.probes.findings import PairFindings
 from gridwright.doctor.probes.pairs import probe_pairs
-from gridwright.doctor.results import counts, results_of
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import all_kinds, kind_of
-from gridwright.filesystems.capabilities import Layouts, ServerHealth
-from gridwright.filesystems.desired_layout import DesiredLayout
-from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
 from gridwright.filesystems.health import INCOMPLETE, LATE_S, Condition, Run
+from gridwright.filesystems.kind import Layouts, ServerHealth
+from gridwright.filesystems.layout import DesiredLayout
+from gridwright.filesystems.library_directories import directory_findings, layout_in_spec
 from gridwright.filesystems.mounts import is_served
 from gridwright.messages import MessageError, decode, encode
 from gridwright.schedulers.ssh_head import why_no_ssh

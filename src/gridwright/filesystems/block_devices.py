@@ -1,16 +1,19 @@
-"""Block devices as sysfs has them: what a mount lies on, down to the disks.
+"""Block devices as sysfs has them: what a mount lies on, down to the disks, and what these moved.
 
 Everything is read from files of /sys and /proc, which answer at once whatever the disks do. `root` is
-where these are: `/` but in tests.
+where these are: `/` but in tests. /proc/diskstats is Documentation/admin-guide/iostats.rst of Linux.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from gridwright.filesystems.counters import Counts, TrafficCount
+from gridwright.filesystems.mounts import unescaped
 from gridwright.kernel_files import names_in, number_of, text_of
 
 SECTOR = 512
@@ -78,7 +81,7 @@ def _mounts(root: Path) -> Iterator[LocalMount]:
         fields, rest = head.split(" "), tail.split(" ")
         if dash and len(fields) >= 6 and len(rest) >= 3:
             options = dict.fromkeys([*fields[5].split(","), *rest[2].split(",")])
-            yield LocalMount(fields[2], _unescaped(fields[4]), rest[0], _unescaped(rest[1]), tuple(options))
+            yield LocalMount(fields[2], unescaped(fields[4]), rest[0], unescaped(rest[1]), tuple(options))
 
 
 def device_of(root: Path, mount: LocalMount) -> str | None:
@@ -131,5 +134,40 @@ def _lower(root: Path, name: str) -> list[str]:
     return [here.resolve().parent.name]
 
 
-def _unescaped(field: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+_MOST_DIGITS = 20
+
+
+def read_counts(root: Path = Path("/")) -> dict[str, TrafficCount]:
+    """Counts of all block devices of this node, now."""
+    return parse_diskstats(text_of(root / "proc/diskstats") or "", time.monotonic())
+
+
+def read_counts_below(path: str, root: Path = Path("/")) -> Counts:
+    """Of the device that the file system which holds a path is on; none where it is on none."""
+    mount = local_mount(root, path)
+    device = device_of(root, mount) if mount else None
+    return {name: count for name, count in read_counts(root).items() if name == device}
+
+
+def parse_diskstats(text: str, at_s: float) -> dict[str, TrafficCount]:
+    """The rows of /proc/diskstats; those that cannot be understood are passed over."""
+    diskstats: dict[str, TrafficCount] = {}
+    for line in text.splitlines():
+        words = line.split()
+        numbers = words[3:14]
+        if len(numbers) < 11 or not all(
+            n.isascii() and n.isdigit() and len(n) <= _MOST_DIGITS for n in numbers
+        ):
+            continue
+        n = [int(number) for number in numbers]
+        diskstats[words[2]] = TrafficCount(
+            at_s=at_s,
+            read_bytes=n[2] * SECTOR,
+            written_bytes=n[6] * SECTOR,
+            reads=n[0],
+            writes=n[4],
+            busy_s=n[9] / 1000,
+            waited_s=n[10] / 1000,
+            target=words[2],
+        )
+    return diskstats

@@ -13,9 +13,9 @@ BUILT_IN = {
 }
 """Each is imported when it is first asked for."""
 WATCHED = {
-    "lustre": "gridwright.filesystems.lustre_client.watcher:WATCHER",
+    "lustre": "gridwright.filesystems.lustre_client.served:WATCHER",
     "gpfs": "gridwright.filesystems.scale.mmpmon:WATCHER",
-    "nfs": "gridwright.filesystems.nfs_client.watcher:WATCHER",
-    "nfs4": "gridwright.filesystems.nfs_client.watcher:WATCHER",
+    "nfs": "gridwright.filesystems.nfs_client.health:WATCHER",
+    "nfs4": "gridwright.filesystems.nfs_client.health:WATCHER",
 }
 """Who answers a monitor, by what the kernel calls a mount, without a module that a node may not have."""

@@ -1,17 +1,185 @@
-"""What servers of a file system bring to its routes: networks, the way to their volumes, disks."""
+"""What disks of a machine deliver, and what servers with such disks bring to the routes of a file system."""
 
 from __future__ import annotations
 
+import csv
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 
-from gridwright.catalog import InstanceType
-from gridwright.filesystems.bandwidth_bursts import bandwidth_burst
-from gridwright.filesystems.disks import DiskRates, disk_rates
-from gridwright.filesystems.efficiency import efficiency
+from gridwright.catalog import InstanceStore, InstanceType
+from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Cost, Nature, Operation, Resource, Use
 from gridwright.filesystems.site import Site, shares_network, steady_network, volume_limit
-from gridwright.spec.storage import Servers
-from gridwright.units import format_rate
+from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
+from gridwright.units import Bytes, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class DiskRates:
+    """Rates of all the disks of one machine together, in bytes per second."""
+
+    steady: Mapping[Operation, float]
+    burst: Mapping[Operation, float] | None
+    burst_s: float | None
+    capacity_bytes: int
+    count: int
+    what: str
+    source: str
+    are_volumes: bool
+    usd_per_hour: float | None
+
+
+def disk_rates(disks: Disks, instance: InstanceType, site: Site, *path: str) -> DiskRates | str:
+    """The rates of `disks` in or at one `instance`, or in words why they are not known.
+
+    Problems with the fields below `path` are noted at the site.
+    """
+    if disks.type == INSTANCE_STORE:
+        return _instance_store(disks, instance, site, *path)
+    return _volumes(disks, instance, site, *path)
+
+
+def store_rates(store: InstanceStore) -> dict[Operation, float] | None:
+    """Listed rates of a whole instance store, in bytes per second; None where none are known."""
+    if store.write_bytes_per_s is None:
+        return None
+    # Flash reads at least as fast as it writes; some lists have only what is guaranteed for writes.
+    read = store.read_bytes_per_s or store.write_bytes_per_s
+    return {"write": store.write_bytes_per_s, "read": read}
+
+
+def _instance_store(disks: Disks, instance: InstanceType, site: Site, *path: str) -> DiskRates | str:
+    store = instance.instance_store
+    if store is None:
+        site.report(
+            (*path, "type"),
+            f"{instance.name} has no instance store",
+            "choose a type with one (gridwright catalog list shows them), or block volumes, such as gp3",
+        )
+        return "it has no disks"
+    for name in ("size", "iops", "throughput"):
+        if getattr(disks, name) is not None:
+            site.report((*path, name), f"disks of an instance store have their own {name}", "remove the line")
+    count = disks.count or store.disks
+    if count > store.disks:
+        site.report(
+            (*path, "count"),
+            f"{instance.name} has {store.disks} disks, and {count} are asked for",
+            f"write {store.disks}, or remove the line for all",
+        )
+        count = store.disks
+    rates = store_rates(store)
+    if rates is None:
+        return f"no listed rate is known for the instance store of {instance.name}"
+    return DiskRates(
+        {operation: rate * count / store.disks for operation, rate in rates.items()},
+        None,
+        None,
+        count * store.disk_bytes,
+        count,
+        f"{count} {'NVMe ' if store.nvme else ''}{store.medium.upper()} of {instance.name}",
+        store.source or "",
+        are_volumes=False,
+        usd_per_hour=0.0,
+    )
+
+
+def _volumes(disks: Disks, instance: InstanceType, site: Site, *path: str) -> DiskRates | str:
+    problems = len(site.problems)
+    with site.field(*path, "type"):
+        site.catalog.volume(disks.type, site.spec.provider)
+    if disks.size is None:
+        site.report((*path, "size"), "size is missing", "write the size of each volume, such as 2 TiB")
+    if len(site.problems) > problems or disks.size is None:
+        return "its volumes are not described"
+    volume = site.catalog.volume(disks.type, site.spec.provider)
+    bought = disks.throughput.bytes_per_s if disks.throughput else None
+    with site.field(*path):
+        limits = volume.limits(disks.size, disks.iops, bought)
+    if len(site.problems) > problems:
+        return "its volumes are not described"
+    try:
+        usd: float | None = volume.usd_per_hour(disks.size, site.region, disks.iops, bought)
+    except GridwrightError:
+        usd = None
+    count = disks.count or 1
+    burst = limits.burst_bytes_per_s
+    return DiskRates(
+        {"write": limits.steady_bytes_per_s * count, "read": limits.steady_bytes_per_s * count},
+        {"write": burst * count, "read": burst * count} if burst else None,
+        limits.burst_s,
+        count * disks.size,
+        count,
+        f"{count} {disks.type} volume{'s'[: count != 1]} of {Bytes(disks.size)}",
+        "; ".join(sorted({str(fact.source) for fact in volume.facts.values()})[:1]),
+        are_volumes=True,
+        usd_per_hour=None if usd is None else usd * count,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthBurst:
+    """Above its baseline, an instance passes its listed maximum for `burst_s` seconds.
+
+    `refill_s`: so long it takes at least until it can do so again, with nothing above the baseline meanwhile.
+    Where 30 minutes are promised in 24 hours, that is the rest of the 24 hours.
+    """
+
+    burst_s: float
+    refill_s: float
+    source: str
+
+
+@cache
+def _bursts() -> dict[str, BandwidthBurst]:
+    text = resources.files("gridwright.filesystems").joinpath("data/bandwidth-bursts.csv").read_text("utf-8")
+    return {
+        row["provider"]: BandwidthBurst(
+            float(row["burst_s"]), float(row["refill_s"]), f"{row['source']}, {row['date']}"
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def bandwidth_burst(instance: InstanceType) -> BandwidthBurst | None:
+    """Return the burst of its bandwidth to volumes; None where it has none, or no fact says how long."""
+    ebs = instance.ebs
+    if ebs is None or not ebs.dedicated or ebs.maximum_bytes_per_s <= ebs.baseline_bytes_per_s:
+        return None
+    return _bursts().get(instance.provider)
+
+
+@cache
+def _factors() -> dict[tuple[str, str], tuple[float, str]]:
+    text = resources.files("gridwright.filesystems").joinpath("data/efficiency.csv").read_text("utf-8")
+    return {
+        (row["kind"], row["operation"]): (float(row["factor"]), row["source"])
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def efficiency(kind: str, operation: Operation) -> tuple[float, str]:
+    """The part of their listed limits that servers of this kind deliver, and its source; 1 if unknown."""
+    return _factors().get((kind, operation), (1.0, ""))
+
+
+def disks_words(disks: Disks) -> str:
+    """`8 x 2 TiB gp3`, or `instance store (4 disks)`."""
+    if disks.type == INSTANCE_STORE:
+        return "instance store" if disks.count is None else f"instance store ({disks.count} disks)"
+    words = [f"{disks.count or 1} x {disks.size} {disks.type}" if disks.size else disks.type]
+    words += [f"{disks.iops} IOPS"] if disks.iops else []
+    words += [str(disks.throughput)] if disks.throughput else []
+    return " ".join(words)
+
+
+def servers_words(role: str, servers: Servers) -> str:
+    """`on 4 OSS c5n.9xlarge with 8 x 2 TiB gp3 each`."""
+    text = f"on {servers.count} {role.upper()} {servers.instance}"
+    return text if servers.disks is None else f"{text} with {disks_words(servers.disks)} each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +323,16 @@ def server_costs(filesystem: str, role: str, servers: Servers, site: Site) -> tu
             each = f"{disks.what} at each {role.upper()}"
             costs.append(Cost(each, None if usd is None else usd * count))
     return tuple(costs)
+
+
+def server_limit(instance: InstanceType) -> float:
+    """What the networks of one server let through to its volumes, before the file system's efficiency.
+
+    Bytes per second: of several cards one is for volumes (003.sn.net); through one that volumes share, bytes
+    pass twice.
+    """
+    network, nics = steady_network(instance), instance.network.nics
+    own = volume_limit(instance) or math.inf
+    if nics > 1:
+        return min(network / nics, own)
+    return min(network / 2 if shares_network(instance) else network, own)

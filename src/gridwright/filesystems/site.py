@@ -10,9 +10,10 @@ from typing import cast
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.catalog.instances import Provider
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.filesystems.resources import Operation, Resource, Use
+from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
+from gridwright.spec.storage import Delivery
 from gridwright.units import format_rate
 
 
@@ -36,6 +37,25 @@ class ComputeNodes:
         if self.network_bytes_per_s is None:
             return ()
         return (Use(_stated_network(self.network_bytes_per_s, operation)),)
+
+
+def stated_routes(
+    name: str, what: str, delivers: Delivery | None, nodes: ComputeNodes | None = None
+) -> dict[Operation, Route]:
+    """Routes over what the spec says that something delivers, to `nodes` together or else at each node."""
+    rates = {"write": delivers.write, "read": delivers.read} if delivers else {}
+    routes: dict[Operation, Route] = {}
+    for operation in OPERATIONS:
+        if rate := rates.get(operation):
+            resource = Resource(
+                f"{name}-{operation}",
+                f"{what} ({rate} {operation}, as the spec says)",
+                "node" if nodes is None else "grid",
+                rate.bytes_per_s,
+                "the grid spec",
+            )
+            routes[operation] = Route((*(nodes.network(operation) if nodes else ()), Use(resource)))
+    return routes
 
 
 def _stated_network(bytes_per_s: float, operation: Operation) -> Resource:

@@ -6,13 +6,30 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from gridwright.filesystems.builtin import WATCHED
-from gridwright.filesystems.counters import ReadCounts
+from gridwright.filesystems.counters import FigureSource, ReadCounts
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.mounted_kind import kind_mounted_as
-from gridwright.filesystems.reading import FigureSource
+from gridwright.filesystems.mounts import is_served
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.kind import FileSystemKind
+
+
+def kind_mounted_as(kernel_type: str) -> FileSystemKind[Any] | None:
+    """The first kind whose mounts the kernel calls so; None for disks, and where no kind can be asked here.
+
+    A node with no more than the part of Gridwright that was brought to it has no kinds.
+    """
+    if not is_served(kernel_type):
+        return None
+    try:
+        from gridwright.filesystems import all_kinds
+
+        return next((kind for _, kind in all_kinds() if kernel_type in kind.kernel_types), None)
+    except ImportError:
+        return None
 
 
 @runtime_checkable

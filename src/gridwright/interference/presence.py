@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from gridwright.interference.heartbeat import HeartbeatRequest, Others
-from gridwright.interference.markers import Announcement
+from gridwright.interference.heartbeat import Announcement, HeartbeatRequest, Others
 from gridwright.messages import MessageError, decode, encode
 from gridwright.runs.load_record import OtherRun
 

@@ -1,10 +1,14 @@
-"""Reads the processes of a node, tells ours from others, and adds up what each has used so far."""
+"""Reads the processes of a node, tells ours from others, and adds up what each has used so far.
+
+Processes that serve file systems in user space do it for whoever uses them.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from gridwright._native import ProcessTable
@@ -190,3 +194,17 @@ class Ownership:
             return False
         arguments = command_line(process.pid, proc)
         return any(token in argument for token in self.tokens for argument in arguments)
+
+
+def serves_fuse(process: SeenProcess) -> bool:
+    """Whether a process serves a FUSE file system: it has /dev/fuse open (fuse(4))."""
+    return not process.kernel and _serves(process.identity)
+
+
+@lru_cache(maxsize=65536)
+def _serves(identity: Identity) -> bool:
+    directory = f"/proc/{identity[0]}/fd"
+    try:
+        return any(os.readlink(f"{directory}/{name}") == "/dev/fuse" for name in os.listdir(directory))  # noqa: PTH115, PTH208
+    except OSError:
+        return False

@@ -11,18 +11,18 @@ import psutil
 
 from gridwright.interference.counters import (
     CpuTimes,
+    DeviceWatch,
     cpu_times,
     dirty_bytes,
     pressure_between,
     sees_all_processes,
+    stack,
     stalled_s,
     throttlings,
 )
-from gridwright.interference.devices import DeviceWatch, stack
-from gridwright.interference.limits import limits
+from gridwright.interference.judge import limits
 from gridwright.interference.presence import Presence
-from gridwright.interference.processes import Ownership, SeenProcess
-from gridwright.interference.serving import serves_fuse
+from gridwright.interference.processes import Ownership, SeenProcess, serves_fuse
 from gridwright.interference.usage import Usage, UsedSoFar
 from gridwright.kernel_files import boot_id
 from gridwright.runs.load_record import DeviceLoad, ForeignProcess, NodeLoad, Throttling

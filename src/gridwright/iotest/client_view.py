@@ -9,12 +9,11 @@ from typing import Any
 
 from gridwright.commands import run_here
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.capabilities import TargetReports
 from gridwright.filesystems.counters import Counts, ReadCounts, traffic
 from gridwright.filesystems.health import UNREACHED, Run
-from gridwright.filesystems.mounted_kind import kind_mounted_as
+from gridwright.filesystems.kind import TargetReports
 from gridwright.filesystems.mounts import LibraryMount
-from gridwright.filesystems.watching import watcher_of
+from gridwright.filesystems.watching import kind_mounted_as, watcher_of
 from gridwright.iotest.outcome import Outcome
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.errors import Finding
-from gridwright.interference.devices import stack
+from gridwright.interference.counters import stack
 from gridwright.units import format_bytes
 
 _CACHESTAT = 451

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gridwright.errors import Finding
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.layout_text import layout_text
+from gridwright.filesystems.layout import layout_text
 from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.messages import plain
 from gridwright.runs.iotest_events import LayoutSeen
@@ -20,7 +20,7 @@ from gridwright.runs.phase_record import ActualLayout
 from gridwright.units import format_bytes
 
 if TYPE_CHECKING:
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
     from gridwright.iotest.engine import StreamPlan
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.layout_text import layout_text
+from gridwright.filesystems.layout import FileLayout, layout_text
 from gridwright.runs.phase_record import RequestedLayout
 
 

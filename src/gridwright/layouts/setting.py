@@ -7,10 +7,10 @@ from typing import Any
 
 from gridwright.errors import input_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import Layouts
-from gridwright.filesystems.directory_layout import number_of_targets
 from gridwright.filesystems.health import Run
+from gridwright.filesystems.kind import Layouts
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
+from gridwright.filesystems.library_directories import number_of_targets
 from gridwright.spec.model import GridSpec
 
 

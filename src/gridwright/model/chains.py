@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.filesystems.placements import spread
+from gridwright.filesystems.allocation import spread
 from gridwright.filesystems.resources import Operation, Resource, Route
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.grid import GridModel

@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import Degradation
-from gridwright.filesystems.loss import DegradedRates, Fate
-from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Resource, Route
+from gridwright.filesystems.kind import Degradation
+from gridwright.filesystems.resources import (
+    OPERATIONS,
+    Contribution,
+    DegradedRates,
+    Fate,
+    Operation,
+    Resource,
+    Route,
+)
 from gridwright.model.failure_domains import FailureDomain, representative_domains
 from gridwright.model.grid import GridModel
 from gridwright.model.predict import predict

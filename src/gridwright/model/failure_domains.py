@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import Degradation
-from gridwright.filesystems.loss import DeadPart, Sort
+from gridwright.filesystems.kind import Degradation
+from gridwright.filesystems.resources import DeadPart, Sort
 from gridwright.model.grid import GridModel
 
 EACH = "each"

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 
 from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.allocation import TargetSpace, candidates
-from gridwright.filesystems.capabilities import Layouts
+from gridwright.filesystems.allocation import TargetSpace, candidates, spread
+from gridwright.filesystems.kind import Layouts
 from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
-from gridwright.filesystems.placements import spread
 from gridwright.filesystems.resources import Contribution, Operation, Route, striped
 from gridwright.filesystems.site import ComputeNodes, Site
 from gridwright.model.alike_nodes import AlikeNodes
@@ -68,7 +67,7 @@ class Targets:
 def choose(streams: Streams, targets: Targets, at_least: int = 1, beside: str = "") -> LayoutChoice:
     """The smallest stripe counts with which one stream alone, and all together, have what they need.
 
-    All together in 95 % of placements (`gridwright.filesystems.placements`), by the margin of error of
+    All together in 95 % of placements (`gridwright.filesystems.allocation`), by the margin of error of
     servers, so that a layout is no reason for a requirement to be within it. Files of less than SMALL_FILE
     have one stripe; those up to LARGE_FILE are so many to a stream that a full target is less of a loss.
     Beyond that requests count for nothing, and a stream may have its share of whatever the grid passes.

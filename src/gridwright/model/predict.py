@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from gridwright.catalog import InstanceType
 from gridwright.catalog.facts import Doubt
 from gridwright.errors import Finding, GridwrightError, Problem
-from gridwright.filesystems.allocation import fullest_and_emptiest
+from gridwright.filesystems.allocation import fullest_and_emptiest, met_in_half, spread
 from gridwright.filesystems.layout import ALL, LayoutChoice
-from gridwright.filesystems.placements import met_in_half, spread
 from gridwright.filesystems.resources import (
     OPERATIONS,
     Contribution,

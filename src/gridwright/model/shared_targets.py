@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gridwright.filesystems.allocation import LibraryStreams, load_of_fullest
 from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Operation
-from gridwright.filesystems.shared_placements import LibraryStreams, load_of_fullest
 from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.spec.library import Library
 

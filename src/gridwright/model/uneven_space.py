@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gridwright.errors import Finding
-from gridwright.filesystems.allocation import TargetSpace, fullest_and_emptiest
-from gridwright.filesystems.placements import met_in_half, spread
+from gridwright.filesystems.allocation import TargetSpace, fullest_and_emptiest, met_in_half, spread
 from gridwright.model.grid import GridModel
 from gridwright.units import format_rate
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright import _native
-from gridwright.filesystems.reading import Reading
+from gridwright.filesystems.counters import Reading
 from gridwright.interference.processes import TICK_S
 from gridwright.kernel_files import text_of
 from gridwright.trusted import user_name

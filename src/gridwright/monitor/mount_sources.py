@@ -19,11 +19,9 @@ from pathlib import Path
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.filesystems.block_devices import below, device_of, local_mount
-from gridwright.filesystems.counters import ReadCounts, TrafficCount, added
+from gridwright.filesystems.counters import FigureSource, ReadCounts, TrafficCount, added
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.mount_table import Mount, parse_mounts
-from gridwright.filesystems.mounts import MEMORY_BACKED, OF_THE_KERNEL, is_served
-from gridwright.filesystems.reading import FigureSource
+from gridwright.filesystems.mounts import MEMORY_BACKED, OF_THE_KERNEL, Mount, is_served, parse_mounts
 from gridwright.filesystems.watching import watcher_of
 from gridwright.kernel_files import text_of
 from gridwright.monitor.readings import MountedPlace, Reading

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gridwright.filesystems.reading import Reading
+from gridwright.filesystems.counters import Reading
 
 __all__ = ["LABELS", "Labels", "MountedPlace", "NodeSamples", "Reading", "Request", "Snapshot"]
 

@@ -48,13 +48,12 @@ from typing import Generic, TypeVar
 
 from gridwright._native import readings_json
 from gridwright.commands import run_here
-from gridwright.filesystems.diskstats import parse_diskstats
+from gridwright.filesystems.block_devices import parse_diskstats
+from gridwright.filesystems.counters import FigureSource
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.mount_table import Mount
-from gridwright.filesystems.reading import FigureSource
+from gridwright.filesystems.mounts import Mount
 from gridwright.interference.counters import sees_all_processes, stalled_s
-from gridwright.interference.processes import TICK_S, Ownership, ProcessFiles, SeenProcess
-from gridwright.interference.serving import serves_fuse
+from gridwright.interference.processes import TICK_S, Ownership, ProcessFiles, SeenProcess, serves_fuse
 from gridwright.interference.usage import Usage, UsedSoFar
 from gridwright.kernel_files import boot_id, names_in, number_of, text_of
 from gridwright.machine import physical_cores

@@ -19,11 +19,18 @@ from gridwright.catalog.basis import PriceBasis, offers_basis, price_basis
 from gridwright.catalog.instances import Provider
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems import all_kinds
-from gridwright.filesystems.capabilities import Offers
-from gridwright.filesystems.growth import Growth
-from gridwright.filesystems.offers import Offer, OnSale, SharedChoice
+from gridwright.filesystems.kind import Offers
+from gridwright.filesystems.offers import (
+    Growth,
+    Offer,
+    OnSale,
+    SharedChoice,
+    VolumeMarket,
+    VolumeSet,
+    most_volumes,
+    volume_market,
+)
 from gridwright.filesystems.site import default_region, volume_limit
-from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet, most_volumes, volume_market
 from gridwright.model.pricing_provider import pricing_provider
 from gridwright.plan.existing import ExistingOnNodes, ExistingStorage
 from gridwright.plan.growing import growing, growing_volumes

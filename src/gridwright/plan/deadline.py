@@ -17,10 +17,10 @@ from functools import cached_property
 from operator import ge
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
-from gridwright.filesystems.disks import store_rates
+from gridwright.filesystems.offers import most_volumes
 from gridwright.filesystems.resources import Route
+from gridwright.filesystems.servers import store_rates
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.filesystems.volume_sets import most_volumes
 from gridwright.model.batch_window import BatchWindow, CriticalJob, critical_path
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.plan.candidates import LEVELS, Candidate, market

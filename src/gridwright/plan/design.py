@@ -8,7 +8,7 @@ from typing import Literal
 
 from gridwright.catalog.basis import PriceBasis
 from gridwright.errors import Finding
-from gridwright.filesystems.growth import Growth
+from gridwright.filesystems.offers import Growth
 from gridwright.model.prediction import Prediction
 from gridwright.spec.model import GridSpec
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from gridwright.catalog import Catalog, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import Layouts
+from gridwright.filesystems.kind import Layouts
 from gridwright.filesystems.layout import FileLayout
 from gridwright.filesystems.provided import ManagedLustre
 from gridwright.filesystems.resources import OPERATIONS, Contribution, Operation, Route

@@ -7,10 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from gridwright.filesystems import all_kinds
-from gridwright.filesystems.capabilities import NodeDisks
-from gridwright.filesystems.growth import IN_PLACE, Growth, changed_fields
-from gridwright.filesystems.offers import GrowingOffer, Offer, SharedChoice
-from gridwright.filesystems.volume_sets import VolumeMarket, VolumeSet
+from gridwright.filesystems.kind import NodeDisks
+from gridwright.filesystems.offers import (
+    IN_PLACE,
+    GrowingOffer,
+    Growth,
+    Offer,
+    SharedChoice,
+    VolumeMarket,
+    VolumeSet,
+    changed_fields,
+)
 
 
 def growing(offer: Offer, bytes_per_s: float, room: int, room_later: int) -> SharedChoice | None:

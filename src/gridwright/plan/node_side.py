@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Literal, Self
 
 from gridwright.catalog import InstanceType
-from gridwright.filesystems.disks import store_rates
+from gridwright.filesystems.offers import VolumeMarket, most_volumes
+from gridwright.filesystems.servers import store_rates
 from gridwright.filesystems.site import shares_network, steady_network, volume_limit
-from gridwright.filesystems.volume_sets import VolumeMarket, most_volumes
 from gridwright.plan.needs import Needs
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.units import format_bytes, format_rate

@@ -12,7 +12,7 @@ from gridwright.bounded import Hangs, look_at_all
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import LATE_S, Condition, Health, Run, RunWithin, TimeUp
-from gridwright.filesystems.mount_table import mount_of, read_mounts
+from gridwright.filesystems.mounts import mount_of, read_mounts
 from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.spec.filesystem import FileSystem
 from gridwright.spec.model import GridSpec

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import SharedDiskCluster
+from gridwright.filesystems.kind import ClusterMachine, PairDisk, SharedDiskCluster
 from gridwright.filesystems.provided import SharedDiskServers, requested
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.spec.model import GridSpec
 
 

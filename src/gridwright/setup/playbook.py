@@ -1,31 +1,33 @@
 """The playbook of a grid as files: roles, inventory and variables, to be run by Ansible alone.
 
-Who is to be registered with the changelogs of Lustre, for repositories that are exported by them.
-
-Directories of libraries and the layouts that they are to have, as the playbook's roles read them.
-
-The service of systemd that keeps the history of a machine, on nodes and servers, if the spec says so.
-
-Reads a site's own roles, the directories that section `setup` of a grid spec names, for its playbook.
+Among them are a site's own roles, which section `setup` of the spec names, the layouts that directories of
+libraries are to have, and who is registered with the changelogs of Lustre. For an image of machines there is
+a playbook of packages alone, by the same roles. Variables are YAML that Ansible reads as they were: it has
+YAML 1.1, in which more words are no text.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
 
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
 from gridwright import schedulers
 from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems import all_kinds, kind_of
-from gridwright.filesystems.capabilities import Changelogs, ClientSettings, Layouts
+from gridwright.filesystems.kind import Changelogs, ClientSettings, Layouts
 from gridwright.filesystems.layout import Component, LayoutChoice
 from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.schedulers.set_up import SchedulerSetup
@@ -33,15 +35,20 @@ from gridwright.schedulers.state_directory import state_directory
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
 from gridwright.setup.distributions import distributions_text
-from gridwright.setup.exporter_service import exporter_files, exporter_variables, without_libraries
-from gridwright.setup.health_spec import health_configuration
-from gridwright.setup.playbook_yaml import playbook_yaml
-from gridwright.setup.repository_services import service_files, service_variables
-from gridwright.setup.repository_timers import PROGRAM, quoted, role_files, timers
-from gridwright.setup.scratch_spec import scratch_configuration
+from gridwright.setup.node_specs import health_configuration, scratch_configuration, users_configuration
+from gridwright.setup.services import (
+    exporter_files,
+    exporter_variables,
+    history_files,
+    history_variables,
+    repository_files,
+    service_variables,
+    timers,
+    watch_files,
+    watch_variables,
+    without_libraries,
+)
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
-from gridwright.setup.users_spec import users_configuration
-from gridwright.setup.watch_service import watch_files, watch_variables
 from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.locate import problem_at
 from gridwright.spec.machines import inventory_group
@@ -49,6 +56,40 @@ from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import DEFAULT_GROUPS, GROUPS, MACHINES
 from gridwright.state_parts import PARTS
 from gridwright.trusted import Fault, user_name, way_fault
+
+_OTHERWISE = re.compile(r"(?i:y|n|yes|no|on|off)|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+"""Truth values, and numbers to the base 60 (YAML 1.1, types bool, int and float), that YAML 1.2 has not."""
+
+
+def playbook_yaml(content: object) -> str:
+    """Plain data as YAML, in the form that ansible-lint asks for."""
+    # Plain data: what the spec has are classes of its own, which YAML would write as such.
+    if isinstance(content, dict) and content:
+        return "".join(_written(json.dumps({name: each})) for name, each in content.items())
+    return _written(json.dumps(content))
+
+
+@lru_cache(maxsize=1024)
+def _written(data: str) -> str:
+    """Bundles of one grid have most variables in common, and to write YAML takes long."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.width = 110
+    text = io.StringIO()
+    yaml.dump(_quoted(json.loads(data)), text)
+    return text.getvalue()
+
+
+def _quoted(value: Any) -> Any:  # noqa: ANN401 - any plain data
+    if isinstance(value, dict):
+        return {_quoted(name): _quoted(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_quoted(each) for each in value]
+    if isinstance(value, str) and _OTHERWISE.fullmatch(value):
+        return DoubleQuotedScalarString(value)
+    return value
+
 
 LARGEST_BYTES = 4 << 20
 """All files of a role: every machine fetches them at its start, and render writes them."""
@@ -215,64 +256,6 @@ def _below(directory: Path) -> Iterator[Path]:
             yield from _below(entry)
         else:
             yield entry
-
-
-ROLE = "history"
-UNIT = "gridwright-history.service"
-
-_UNIT = """\
-# Grid {grid}
-[Unit]
-Description=History of what this machine does, kept each second
-Documentation=man:gridwright(1)
-After=local-fs.target
-
-[Service]
-ExecStart={command}
-Restart=always
-RestartSec=5
-KillMode=mixed
-TimeoutStopSec=2
-# Jobs come first: for the CPUs, and when memory runs out.
-Nice=5
-MemoryMax=256M
-# Counters of processes stay open: two files of each.
-LimitNOFILE=65536
-OOMScoreAdjust=500
-StateDirectory=gridwright/history
-StateDirectoryMode=0755
-# It reads environments and counters of processes that are other users', and writes files of root's own alone.
-CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH
-NoNewPrivileges=yes
-PrivateTmp=yes
-# Not strict, and no ProtectHome: both would touch each mount, and one that hangs would hold up the start.
-ProtectSystem=full
-RestrictAddressFamilies=AF_UNIX
-LockPersonality=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-def history_unit(spec: GridSpec) -> str:
-    """The text of the unit."""
-    libraries = [word for name in spec.libraries for word in ("--library", str(spec.library_directory(name)))]
-    command = [PROGRAM, "node", "history", *libraries]
-    return _UNIT.format(grid=spec.name, command=" ".join(map(quoted, command)))
-
-
-def history_files(spec: GridSpec) -> Mapping[str, str]:
-    """The unit as a file of the role."""
-    return {f"roles/{ROLE}/files/{UNIT}": history_unit(spec)} if spec.monitoring.history else {}
-
-
-def history_variables(spec: GridSpec) -> dict[str, bool]:
-    """What the role is told."""
-    return {"gridwright_history": True} if spec.monitoring.history else {}
 
 
 def layout_rows(spec: GridSpec, layouts: Mapping[str, LayoutChoice]) -> list[dict[str, Any]]:
@@ -447,11 +430,7 @@ def playbook_files(
         .read_bytes(),
         **SCRATCH.role_files(),
         **USERS.role_files(),
-        **(
-            {**role_files(spec), **service_files(spec), **watch_files(spec)}
-            if set(groups) - {SERVERS}
-            else {}
-        ),
+        **({**repository_files(spec), **watch_files(spec)} if set(groups) - {SERVERS} else {}),
         **history_files(spec),
         **exporter_files(spec),
     }
@@ -478,11 +457,11 @@ def playbook_files(
 def site_roles(spec: GridSpec, provided: Provided = _NOTHING, *, runs: bool = True) -> SiteRoles:
     """The site's own roles: `read_site_roles`. Raises GridwrightError (INPUT) with all that is wrong."""
     ours = resources.files("gridwright.setup").joinpath("ansible", "roles")
-    brought = {role.name for role in (*roles_of_kinds(), *provided.roles)}
+    brought = {role.name for role in (*_roles_of_kinds(), *provided.roles)}
     return read_site_roles(spec, {entry.name for entry in ours.iterdir()} | brought, runs=runs)
 
 
-def roles_of_kinds() -> list[PlaybookRole]:
+def _roles_of_kinds() -> list[PlaybookRole]:
     """Roles of file systems, and then those of schedulers."""
     return [*_roles_of_filesystems(), *_roles_of_schedulers()]
 
@@ -668,3 +647,38 @@ _VARIABLES = """\
 # ansible-playbook --extra-vars @FILE, or gridwright setup --variables FILE.
 ---
 """
+
+
+PLAYBOOK = "image.yml"
+_LATER = "told-at-the-start-of-a-machine"
+"""Stands for what machines mount: an image mounts nothing."""
+_ROLES = "    # ROLES\n"
+_IMAGE_INVENTORY = """\
+# The machine that the playbook runs on, which has all that compute, login and head node have.
+---
+image:
+  hosts:
+    machine: {ansible_connection: local}
+compute:
+  hosts: {machine: null}
+head:
+  hosts: {machine: null}
+"""
+
+
+def image_playbook_files(
+    spec: GridSpec, scheduler: SchedulerSetup | None, provided: Provided
+) -> dict[str, str | bytes]:
+    """Every file of it, by its path; the same spec gives the same bytes.
+
+    Roles of the site are not among them: they run when machines start. Raises GridwrightError as
+    `playbook_files` does.
+    """
+    nowhere = replace(provided, sources=dict.fromkeys(provided.sources, _LATER), addresses={}, layouts={})
+    files = playbook_files(spec, Hosts(), scheduler, nowhere, groups=())
+    text = resources.files("gridwright.setup").joinpath(PLAYBOOK).read_text("utf-8")
+    roles = [role for role in (*provided.roles, *_roles_of_kinds()) if role.has_install]
+    files[PLAYBOOK] = text.replace(_ROLES, "\n".join(role.as_install_task() for role in roles))
+    files["inventory.yml"] = _IMAGE_INVENTORY
+    del files["site.yml"]
+    return {name: files[name] for name in sorted(files)}

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 from gridwright.filesystems import all_kinds
-from gridwright.filesystems.capabilities import ClientSettings
-from gridwright.filesystems.tuning_kind import TuningKind
+from gridwright.filesystems.kind import ClientSettings, TuningKind
 from gridwright.setup.ansible.tuned_values import worked_out
 from gridwright.spec.model import GridSpec
 

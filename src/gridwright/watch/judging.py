@@ -7,9 +7,8 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gridwright.doctor.check import Check, NodeJudgement
+from gridwright.doctor.check import Check, NodeJudgement, Observation
 from gridwright.doctor.checks import all_checks
-from gridwright.doctor.observation import Observation
 from gridwright.errors import GRAVEST_FIRST, Finding, Level
 from gridwright.watch.rounds import NODE_DOWN, NODE_SILENT, FindingKey, Pace, RoundReport, SeenFinding
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gridwright.filesystems.scale.administration.applying import Administration
+from gridwright.filesystems.scale.administration.command import Administration
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.command import answer
 

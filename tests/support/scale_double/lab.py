@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gridwright.errors import GridwrightError
+from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.record import read
 from tests.support.disks import run

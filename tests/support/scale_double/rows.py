@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gridwright.filesystems.scale.administration.y_format import encoded
+from gridwright.filesystems.scale.administration.observed import encoded
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.files import FileSystem
 from tests.support.scale_double.nfs import ces_tables

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
 GIB = 2**30
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from gridwright.commands import CommandOutput
-from gridwright.doctor.mounting_nodes import MountingNodes
+from gridwright.doctor.access import MountingNodes
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.grid.grid import Grid

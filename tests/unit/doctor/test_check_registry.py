@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from gridwright.doctor.check import Check
+from gridwright.doctor.check import Check, Observation, PairFindings, Trial, Tried, results_of
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.facts.gather import gather
 from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.messages import FactsRequest
-from gridwright.doctor.observation import Observation
-from gridwright.doctor.probes.findings import PairFindings, Trial, Tried
 from gridwright.doctor.reference import findings, refreshed
-from gridwright.doctor.results import results_of
 from gridwright.grid.nodes import Promised
 from gridwright.schedulers.policies import SettingComparison
 from gridwright.spec import parse_spec

@@ -12,12 +12,11 @@ import pytest
 
 from gridwright.commands import CommandOutput, CommandSilent
 from gridwright.doctor.access import NodeAccess
-from gridwright.doctor.check import CheckResult
+from gridwright.doctor.check import CheckResult, Observation, SearchedFiles
 from gridwright.doctor.examination import FACTS, TUNING_DRIFT, examine, faults, search_of_filesystems
 from gridwright.doctor.facts.gather import gather
 from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.messages import FactsRequest
-from gridwright.doctor.observation import Observation, SearchedFiles
 from gridwright.errors import environment_error
 from gridwright.filesystems.health import Run
 from gridwright.messages import decode, encode

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 
 from gridwright.bounded import Hangs, call_bounded
 from gridwright.doctor.examination import FACTS
+from gridwright.doctor.facts import filesystems
 from gridwright.doctor.facts import gather as facts_of
-from gridwright.doctor.facts import mounted
+from gridwright.doctor.facts.filesystems import library, locks
 from gridwright.doctor.facts.gather import gather
-from gridwright.doctor.facts.libraries import library, locks
 from gridwright.doctor.facts.node_facts import NodeFacts, Trouble
 from gridwright.doctor.messages import FactsRequest
+from gridwright.filesystems.mounts import unescaped
 from gridwright.messages import decode
 
 MOUNTINFO = """\
@@ -88,7 +89,7 @@ def test_locks_work_on_a_local_disk(tmp_path: Path) -> None:
 
 
 def test_mounts_that_hold_data_are_told_once_and_those_of_the_kernel_not() -> None:
-    found = mounted.data_mounts(MOUNTINFO.splitlines())
+    found = filesystems.data_mounts(MOUNTINFO.splitlines())
     assert [(each.mount_point, each.type, each.local) for each in found] == [
         ("/", "ext4", True),
         ("/tmp", "tmpfs", True),
@@ -96,12 +97,12 @@ def test_mounts_that_hold_data_are_told_once_and_those_of_the_kernel_not() -> No
         ("/mnt/home", "nfs4", False),
     ]
     assert found[2].options.split(",") == ["flock", "lazystatfs", "noatime", "rw"]
-    assert mounted.unescaped("/home\\040of\\040all") == "/home of all"
+    assert unescaped("/home\\040of\\040all") == "/home of all"
 
 
 def test_a_target_that_a_server_mounts_is_no_disk_of_the_node() -> None:
     """It is full where the OST is, and du finds no file on it."""
-    (found,) = mounted.data_mounts(
+    (found,) = filesystems.data_mounts(
         ["61 29 253:32 / /srv/ost1 rw - lustre_tgt /dev/vdd rw,svname=testfs-OST0001"]
     )
     assert (found.mount_point, found.local) == ("/srv/ost1", False)
@@ -110,7 +111,7 @@ def test_a_target_that_a_server_mounts_is_no_disk_of_the_node() -> None:
 def test_each_mount_of_a_lustre_that_has_its_own_options_is_judged() -> None:
     """All of one node's have one number; those of a container are the same file system once more."""
     line = "70 29 0:52 {root} {point} rw,{more} - lustre mgs@tcp:/testfs rw,{lock},lazystatfs"
-    found = mounted.data_mounts(
+    found = filesystems.data_mounts(
         [
             line.format(root="/", point="/mnt/one", more="noatime", lock="flock"),
             line.format(root="/", point="/mnt/two", more="noatime", lock="localflock"),
@@ -123,7 +124,7 @@ def test_each_mount_of_a_lustre_that_has_its_own_options_is_judged() -> None:
 
 @given(st.lists(st.text(max_size=80), max_size=8))
 def test_no_line_of_a_mount_table_breaks_the_look(lines: list[str]) -> None:
-    mounted.data_mounts(lines)
+    filesystems.data_mounts(lines)
 
 
 @pytest.mark.parametrize(

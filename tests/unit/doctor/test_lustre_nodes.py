@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.doctor.check import CheckResult
 from gridwright.doctor.examination import TUNING_DRIFT, faults
-from gridwright.doctor.facts.mounted import data_mounts
+from gridwright.doctor.facts.filesystems import data_mounts
 from gridwright.messages import plain
 from tests.support.doctor_grid import MACHINES, grid, machine, mount, results
 

@@ -8,12 +8,10 @@ import pytest
 
 from gridwright.cli.prove.doctor import _sum, document
 from gridwright.doctor.access import access_to
-from gridwright.doctor.check import CheckResult
+from gridwright.doctor.check import CheckResult, SearchedFiles, results_of
 from gridwright.doctor.checks import all_checks, needs_pairs
 from gridwright.doctor.examination import filesystem_requests
-from gridwright.doctor.facts.health import health
-from gridwright.doctor.observation import SearchedFiles
-from gridwright.doctor.results import results_of
+from gridwright.doctor.facts.filesystems import health
 from gridwright.errors import Finding, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import names_in_set

@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.doctor.check import CheckResult
+from gridwright.doctor.check import CheckResult, Observation, results_of
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.checks.tuning import requested_commands, requested_settings
 from gridwright.doctor.facts.gather import _QUEUE
-from gridwright.doctor.observation import Observation
-from gridwright.doctor.results import results_of
 from gridwright.setup.ansible.tuned_values import is_right
 from gridwright.setup.tuning import (
     Compare,

@@ -14,17 +14,20 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.filesystems.allocation import TargetSpace, drawn, is_weighted, made_in_a_row
-from gridwright.filesystems.lustre_client.lfs_df import parse_lfs_df, parse_target_space, target_space
-from gridwright.filesystems.placements import (
+from gridwright.filesystems.allocation import (
     PLACEMENTS,
     SURE,
+    TargetSpace,
     chance_of_at_most,
+    drawn,
+    is_weighted,
+    made_in_a_row,
     met_in_half,
     simulated_fullest,
     spread,
     weighted_loads,
 )
+from gridwright.filesystems.lustre_client.targets import parse_lfs_df, parse_target_space, target_space
 from tests.fixtures.lustre_node import printed
 
 GB = 10**9

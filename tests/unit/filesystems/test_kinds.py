@@ -17,28 +17,26 @@ from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.builtin import BUILT_IN
-from gridwright.filesystems.capabilities import (
+from gridwright.filesystems.health import Health
+from gridwright.filesystems.kind import (
     Changelogs,
     ClientSettings,
     CloudFindings,
     Degradation,
+    FileSystemKind,
     LabServices,
     Layouts,
     LazyLoad,
     NodeDisks,
     Offers,
     ServerHealth,
+    StorageNodes,
 )
-from gridwright.filesystems.desired_layout import DesiredLayout
-from gridwright.filesystems.health import Health
-from gridwright.filesystems.in_lab import StorageNodes
-from gridwright.filesystems.kind import FileSystemKind
-from gridwright.filesystems.loss import DeadPart
-from gridwright.filesystems.offers import OnSale
+from gridwright.filesystems.layout import DesiredLayout
+from gridwright.filesystems.offers import OnSale, volume_market
 from gridwright.filesystems.provided import LustreServers, ManagedLustre
-from gridwright.filesystems.resources import Contribution
+from gridwright.filesystems.resources import Contribution, DeadPart
 from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.filesystems.volume_sets import volume_market
 from gridwright.filesystems.watching import watcher_of
 from gridwright.model.grid import grid_model
 from gridwright.providers.aws.provider import AWS
@@ -60,16 +58,16 @@ NAMES_OF_OTHERS = {
         "doctor/checks/machine.py": "the kernel's name of it, in /proc/mounts: whoever mounted it",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",
         "filesystems/lustre_client/client.py": "the kernel's name of it, for mount(8)",
-        "filesystems/lustre_client/mounts.py": "the kernel's name of it, in /proc/mounts",
-        "filesystems/oci_lustre/fields.py": "what Oracle calls a file system that has no other name",
+        "filesystems/lustre_client/parameters.py": "the kernel's name of it, in /proc/mounts",
+        "filesystems/oci_lustre/model.py": "what Oracle calls a file system that has no other name",
         "providers/boot/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
         "node_programs/lustre_targets/tools.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {
-        "filesystems/scale/nfs_rules.py": "a section of that kind's own, for the protocol",
-        "filesystems/scale/site_rules.py": "a section of that kind's own, for the protocol",
+        "filesystems/scale/pool_rules.py": "a section of that kind's own, for the protocol",
+        "filesystems/scale/rules.py": "a section of that kind's own, for the protocol",
         "filesystems/scale/administration/desired.py": "that section, written down for its servers",
-        "filesystems/nfs_client/mount_facts.py": "the kernel's name of it, for mount(8)",
+        "filesystems/nfs_client/__init__.py": "the kernel's name of it, for mount(8)",
         "doctor/facts/gather.py": "the kernel's name of it, in /proc/self/mountinfo",
         "filesystems/mounts.py": "the kernel's name of it, among all that Linux reads over a network",
     },
@@ -174,7 +172,7 @@ def test_a_kind_is_one_package(name: str) -> None:
     package = package_of(kind)
     assert package.count(".") == 1, "a package of its own, right in the room"
     assert type(kind).__module__ == f"gridwright.{package}.kind"
-    assert kind.spec_model.__module__ == f"gridwright.{package}.model"
+    assert kind.spec_model.__module__ in {f"gridwright.{package}.model", f"gridwright.{package}.kind"}
     assert len({package_of(each) for each in KINDS.values()}) == len(KINDS)
 
 
@@ -231,7 +229,7 @@ def test_kinds_are_imported_when_they_are_asked_for() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     loaded = {name for name in done.stdout.split() if "." in name.removeprefix("gridwright.filesystems.")}
-    assert loaded == {f"gridwright.filesystems.local.{part}" for part in ("kind", "model")}
+    assert loaded == {"gridwright.filesystems.local.kind"}
 
 
 # Every kind of file system answers every question, on the least that a spec can say of it.

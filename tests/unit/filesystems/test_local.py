@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import environment_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.block_devices import below, local_mount
+from gridwright.filesystems.block_devices import below, local_mount, parse_diskstats, read_counts_below
 from gridwright.filesystems.counters import traffic
-from gridwright.filesystems.diskstats import parse_diskstats, read_counts_below
 from gridwright.filesystems.health import Condition, Health
 from gridwright.filesystems.local.health import health, what_is_below
-from gridwright.filesystems.local.model import LocalFileSystem
+from gridwright.filesystems.local.kind import LocalFileSystem
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "md"
 DISKS = ("nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1")

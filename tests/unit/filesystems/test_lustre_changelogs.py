@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.filesystems.lustre_client.changelogs import (
+from gridwright.filesystems.lustre_client.metadata_servers import (
     IDLE_S,
     MANY_RECORDS,
     STRANGER_IDLE_S,

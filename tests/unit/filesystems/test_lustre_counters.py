@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems.counters import Counts, traffic
-from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.filesystems.health import Traffic
-from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.layout import Component, DesiredLayout, FileLayout
 from gridwright.filesystems.lustre_client.attribute import ClassCount, FileCount, Scanned
 from gridwright.filesystems.lustre_client.counters import (
     read_client_counters,
@@ -22,16 +21,15 @@ from gridwright.filesystems.lustre_client.counters import (
     read_own_counters,
     read_target_counters,
 )
-from gridwright.filesystems.lustre_client.data_on_mdt import (
+from gridwright.filesystems.lustre_client.library_findings import (
     MetadataSpace,
     data_on_mdt_findings,
+    library_findings,
+    load_findings,
     read_metadata_space,
 )
-from gridwright.filesystems.lustre_client.library_findings import library_findings
-from gridwright.filesystems.lustre_client.parameters import parse_parameters
+from gridwright.filesystems.lustre_client.parameters import parse_job_stats, parse_parameters, parse_stats
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan
-from gridwright.filesystems.lustre_client.stats import parse_job_stats, parse_stats
-from gridwright.filesystems.lustre_client.target_load import load_findings
 from gridwright.filesystems.watching import watcher_of
 from gridwright.messages import encode
 from tests.fixtures.lustre_node import LustreNode, healthy_node, printed, recorded_parameters

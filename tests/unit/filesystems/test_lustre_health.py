@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.commands import _DEATH_S, CommandOutput, CommandSilent
-from gridwright.doctor.facts.health import HEALTH_S
-from gridwright.doctor.facts.health import health as client_health
+from gridwright.doctor.facts.filesystems import HEALTH_S
+from gridwright.doctor.facts.filesystems import health as client_health
 from gridwright.errors import Finding, GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import LATE_S, Condition, Health, RunWithin, TimeUp
 from gridwright.filesystems.lustre.model import LustreFileSystem
-from gridwright.filesystems.lustre_client import space as target_space
+from gridwright.filesystems.lustre_client import targets as target_space
 from gridwright.filesystems.lustre_client.connections import (
     LOOKS_S,
     SETTLE_S,
@@ -28,17 +28,26 @@ from gridwright.filesystems.lustre_client.connections import (
     parse_connections,
     with_stalled,
 )
-from gridwright.filesystems.lustre_client.coordinators import coordinator_findings, parse_coordinators
-from gridwright.filesystems.lustre_client.coordinators import (
-    parameter_names as parameter_names_of_coordinator,
+from gridwright.filesystems.lustre_client.health import (
+    connection_findings,
+    copytool_findings,
+    health,
+    once,
+    served_findings,
 )
-from gridwright.filesystems.lustre_client.findings import connection_findings, served_findings
-from gridwright.filesystems.lustre_client.health import copytool_findings, health, once
 from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.parameters import parse_parameters, read_parameters
-from gridwright.filesystems.lustre_client.servers import RECOVERY_GOES_ON, parse_served
-from gridwright.filesystems.lustre_client.servers import parameter_names as parameter_names_of_server
-from gridwright.filesystems.lustre_client.stats import parse_job_stats, parse_stats
+from gridwright.filesystems.lustre_client.metadata_servers import coordinator_findings, parse_coordinators
+from gridwright.filesystems.lustre_client.metadata_servers import (
+    coordinator_parameters as parameter_names_of_coordinator,
+)
+from gridwright.filesystems.lustre_client.parameters import (
+    parse_job_stats,
+    parse_parameters,
+    parse_stats,
+    read_parameters,
+)
+from gridwright.filesystems.lustre_client.targets import RECOVERY_GOES_ON, parse_served
+from gridwright.filesystems.lustre_client.targets import parameter_names as parameter_names_of_server
 from tests.fixtures.lustre_node import (
     INSTANCE,
     NOW_S,
@@ -722,7 +731,7 @@ def test_a_health_that_ends_with_its_time_has_what_was_told_by_then(monkeypatch:
         return node(command, timeout_s=timeout_s)
 
     monkeypatch.setattr("gridwright.commands.run_here", run)
-    monkeypatch.setattr("gridwright.doctor.facts.health.HEALTH_S", 0.5)
+    monkeypatch.setattr("gridwright.doctor.facts.filesystems.HEALTH_S", 0.5)
     found = client_health({"type": "lustre", "path": MOUNT, "source": "192.168.77.1@tcp:/scratch"})
     assert [each.name for each in found.findings] == ["target-away", "health-incomplete"]
     assert found.away == {"scratch-OST0001": "DISCONN"}

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from gridwright.filesystems import lustre_client
-from gridwright.filesystems.lustre_client.settings import values
+from gridwright.filesystems.lustre_client.client import values
 
 ROLE = Path(lustre_client.__file__).parent / "roles" / "lustre_client"
 MENU = (Path(__file__).parents[2] / "fixtures" / "lustre" / "grub.cfg").read_text()

@@ -13,23 +13,29 @@ from hypothesis import strategies as st
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems import all_kinds, kind_of
-from gridwright.filesystems.capabilities import Layouts
-from gridwright.filesystems.desired_layout import DesiredLayout
-from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
-from gridwright.filesystems.layout import ALL, Component, FileLayout
-from gridwright.filesystems.layout_text import layout_text, read_layout_text
-from gridwright.filesystems.local.model import LocalFileSystem
+from gridwright.filesystems.kind import Layouts
+from gridwright.filesystems.layout import (
+    ALL,
+    Component,
+    DesiredLayout,
+    FileLayout,
+    layout_text,
+    read_layout_text,
+)
+from gridwright.filesystems.library_directories import directory_findings, layout_in_spec
+from gridwright.filesystems.local.kind import LocalFileSystem
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.attribute import decode_attribute
-from gridwright.filesystems.lustre_client.layout import parse_layout, read_layout
-from gridwright.filesystems.lustre_client.layout_command import (
+from gridwright.filesystems.lustre_client.layout import (
     ADVISED,
     apply_layout,
+    parse_layout,
     plain,
     progressive,
+    read_layout,
     set_layout_command,
 )
-from gridwright.filesystems.lustre_client.single_target import single_target_files
+from gridwright.filesystems.lustre_client.library_findings import single_target_files
 from gridwright.spec.library import Library
 from tests.fixtures.lustre_node import RECORDED, printed
 from tests.support.lov_attribute import foreign_attribute, lov_attribute

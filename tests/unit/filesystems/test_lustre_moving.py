@@ -13,13 +13,17 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.layout import Component, FileLayout, LayoutChoice
+from gridwright.filesystems.layout import (
+    Component,
+    FileLayout,
+    FilePlacement,
+    LayoutChoice,
+    misplaced_bytes,
+    relieving,
+)
 from gridwright.filesystems.lustre_client.attribute import Unread
-from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.layout_command import plain, progressive
-from gridwright.filesystems.lustre_client.migrate import LustreMover
+from gridwright.filesystems.lustre_client.layout import LustreMover, parse_layout, plain, progressive
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder
-from gridwright.filesystems.moving import FilePlacement, misplaced_bytes, relieving
 from gridwright.messages import decode, encode
 from gridwright.setup.playbook import layout_rows
 from gridwright.spec import parse_spec
@@ -262,7 +266,7 @@ def without_objects(component: Component) -> dict[str, Any]:
 
 
 def no_problem(layout: FileLayout) -> bool:
-    from gridwright.filesystems.lustre_client.layout_command import set_layout_command
+    from gridwright.filesystems.lustre_client.layout import set_layout_command
 
     try:
         set_layout_command(layout, "/s")

@@ -16,8 +16,7 @@ import pytest
 
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import Finding
-from gridwright.filesystems.desired_layout import DesiredLayout
-from gridwright.filesystems.layout import Component, FileLayout
+from gridwright.filesystems.layout import Component, DesiredLayout, FileLayout
 from gridwright.filesystems.lustre_client import search_program
 from gridwright.filesystems.lustre_client.attribute import (
     Scanned,
@@ -26,12 +25,15 @@ from gridwright.filesystems.lustre_client.attribute import (
     decode_attribute,
     list_files,
     scan,
+    was_appended,
 )
-from gridwright.filesystems.lustre_client.judged_files import was_appended
-from gridwright.filesystems.lustre_client.layout import parse_layout
-from gridwright.filesystems.lustre_client.layout_command import plain, progressive
-from gridwright.filesystems.lustre_client.library_scan import scan_library, short_in_words
-from gridwright.filesystems.lustre_client.scan_findings import LARGE, LayoutFindings
+from gridwright.filesystems.lustre_client.layout import parse_layout, plain, progressive
+from gridwright.filesystems.lustre_client.library_findings import (
+    LARGE,
+    LayoutFindings,
+    scan_library,
+    short_in_words,
+)
 from gridwright.filesystems.lustre_client.scan_program import LibraryScan, look
 from gridwright.filesystems.lustre_client.search_program import SearchAnswer, SearchOrder, search
 from gridwright.messages import decode, encode

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import Degradation
+from gridwright.filesystems.kind import Degradation
 from gridwright.filesystems.resources import Resource, Route, Use
 from gridwright.model.document import prediction_document
 from gridwright.model.grid import grid_model

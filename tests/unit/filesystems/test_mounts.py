@@ -12,8 +12,7 @@ import pytest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems import kind_of, library_directories
 from gridwright.filesystems.library_directories import make_library_directories
-from gridwright.filesystems.mount_table import mount_of, parse_mounts
-from gridwright.filesystems.mounts import LibraryMount, describe_mount
+from gridwright.filesystems.mounts import LibraryMount, describe_mount, mount_of, parse_mounts
 from gridwright.spec import GridSpec, load_spec
 from gridwright.spec.load import parse_spec
 from tests.fixtures.lustre_node import printed

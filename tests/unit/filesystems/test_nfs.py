@@ -14,11 +14,15 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.filesystems.counters import Counts, traffic
 from gridwright.filesystems.health import Condition, Health
-from gridwright.filesystems.nfs.kind import KIND
-from gridwright.filesystems.nfs.model import NfsFileSystem
-from gridwright.filesystems.nfs_client.health import health
-from gridwright.filesystems.nfs_client.mountstats import MountCounter, MountStats, parse_mountstats, stats_of
-from gridwright.filesystems.nfs_client.watcher import WATCHER
+from gridwright.filesystems.nfs.kind import KIND, NfsFileSystem
+from gridwright.filesystems.nfs_client.health import (
+    WATCHER,
+    MountCounter,
+    MountStats,
+    health,
+    parse_mountstats,
+    stats_of,
+)
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "nfs"
 MIB = 2**20

@@ -13,12 +13,10 @@ from gridwright.catalog import load_catalog
 from gridwright.catalog.managed import managed_offers
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.oci_lustre.fields import GB, TIERS
-from gridwright.filesystems.oci_lustre.offers import oci_lustre_offers
-from gridwright.filesystems.oci_lustre.sizes import least_size, nearest_sizes, offer_of
-from gridwright.filesystems.offers import OnSale
+from gridwright.filesystems.oci_lustre.model import GB, TIERS
+from gridwright.filesystems.oci_lustre.rates import least_size, nearest_sizes, oci_lustre_offers, offer_of
+from gridwright.filesystems.offers import OnSale, VolumeMarket
 from gridwright.filesystems.provided import TieredLustre, requested
-from gridwright.filesystems.volume_sets import VolumeMarket
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.model.predict import predict
 from gridwright.spec import parse_spec

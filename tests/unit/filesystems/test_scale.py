@@ -15,12 +15,19 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Condition, Health, TimeUp
-from gridwright.filesystems.scale.daemon_states import filesystem_findings, waiter_findings
-from gridwright.filesystems.scale.disk_states import disk_findings, disks_of, path_findings, serves
-from gridwright.filesystems.scale.health import health, monitor_findings
+from gridwright.filesystems.scale.health import (
+    disk_findings,
+    disks_of,
+    filesystem_findings,
+    health,
+    monitor_findings,
+    path_findings,
+    pool_findings,
+    serves,
+    waiter_findings,
+)
 from gridwright.filesystems.scale.mmpmon import Mmpmon, ScaleWatcher, parse_fs_io
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.scale.pool_states import pool_findings
 from gridwright.monitor.mount_sources import InProcess
 
 HEADERS = (

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.filesystems.scale.administration.command import main, run
+from gridwright.filesystems.kind import ClusterMachine
+from gridwright.filesystems.scale.administration.command import known_remotes, main, run, running_values
 from gridwright.filesystems.scale.administration.desired import (
     DesiredBucket,
     DesiredRemote,
@@ -20,16 +21,16 @@ from gridwright.filesystems.scale.administration.desired import (
     ScaleCluster,
 )
 from gridwright.filesystems.scale.administration.difference import Difference, difference
-from gridwright.filesystems.scale.administration.failure import ScaleError
-from gridwright.filesystems.scale.administration.naming import same_value
-from gridwright.filesystems.scale.administration.observed import ObservedCluster
+from gridwright.filesystems.scale.administration.observed import (
+    ObservedCluster,
+    ScaleError,
+    encoded,
+    records,
+    same_value,
+)
 from gridwright.filesystems.scale.administration.order import ScaleCommand, commands
-from gridwright.filesystems.scale.administration.remotes import known_remotes
-from gridwright.filesystems.scale.administration.restarting import running_values
-from gridwright.filesystems.scale.administration.y_format import encoded, records
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.shared_disks import ClusterMachine
 from gridwright.node_programs.one_file import NodeProgram
 from gridwright.providers.site.provider import cluster_documents
 from gridwright.spec import parse_spec

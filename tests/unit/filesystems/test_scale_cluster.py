@@ -8,20 +8,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.filesystems.scale.administration.desired import ScaleCluster
-from gridwright.filesystems.scale.administration.order import commands
-from gridwright.filesystems.scale.administration.stanzas import nsd_stanzas
+from gridwright.filesystems.scale.administration.order import commands, nsd_stanzas
 from gridwright.filesystems.scale.cluster import (
     CLIENTS_CLASS,
     MIB,
     SERVERS_CLASS,
+    named_servers,
     page_pool,
+    quorum_names,
     scale_cluster,
 )
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.scale.quorum import quorum_names
-from gridwright.filesystems.scale.site_servers import named_servers
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
 GIB = 2**30
 

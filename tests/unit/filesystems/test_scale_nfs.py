@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.filesystems.scale.administration.command import run
 from gridwright.filesystems.scale.administration.desired import (
     DesiredExport,
@@ -16,14 +17,12 @@ from gridwright.filesystems.scale.administration.desired import (
     DesiredNode,
     ScaleCluster,
 )
-from gridwright.filesystems.scale.administration.failure import ScaleError
-from gridwright.filesystems.scale.administration.nfs import exports_of
-from gridwright.filesystems.scale.administration.nfs_state import acls_of, servers_of, states_of
+from gridwright.filesystems.scale.administration.nfs import acls_of, exports_of, servers_of, states_of
+from gridwright.filesystems.scale.administration.observed import ScaleError
 from gridwright.filesystems.scale.administration.order import ScaleCommand
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.health import monitor_findings
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.in_process import InProcess
 from tests.support.scale_double.wanted import wanted_of

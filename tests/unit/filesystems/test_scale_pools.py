@@ -15,15 +15,20 @@ from hypothesis import strategies as st
 
 from gridwright.filesystems.scale.administration.command import run
 from gridwright.filesystems.scale.administration.desired import CALLBACK, ScaleCluster
-from gridwright.filesystems.scale.administration.failure import ScaleError
-from gridwright.filesystems.scale.administration.order import ScaleCommand, commands, install_policy, mm
-from gridwright.filesystems.scale.administration.placement import callbacks_of, has_callback
-from gridwright.filesystems.scale.administration.policy import PolicyDifference, policy_text, statements
-from gridwright.filesystems.scale.cluster import scale_cluster
+from gridwright.filesystems.scale.administration.difference import callbacks_of, has_callback
+from gridwright.filesystems.scale.administration.observed import ScaleError
+from gridwright.filesystems.scale.administration.order import (
+    PolicyDifference,
+    ScaleCommand,
+    commands,
+    install_policy,
+    mm,
+    policy_text,
+    statements,
+)
+from gridwright.filesystems.scale.cluster import filled_pools, named_servers, scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.scale.placement import filled_pools
 from gridwright.filesystems.scale.pool_rules import pool_problems, pools_of_provider
-from gridwright.filesystems.scale.site_servers import named_servers
 from gridwright.spec.provider import ProviderKind, SharedVolumes
 from tests.support.scale_double.cluster import Cluster
 from tests.support.scale_double.in_process import InProcess

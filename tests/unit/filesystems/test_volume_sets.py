@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.lustre.offers import LustreOffer, MetadataServer, file_share, object_servers
-from gridwright.filesystems.volume_sets import GIB, MIB, VolumeMarket, volume_market
+from gridwright.filesystems.lustre.rates import LustreOffer, MetadataServer, file_share, object_servers
+from gridwright.filesystems.offers import GIB, MIB, VolumeMarket, volume_market
 from tests.support.examples import examples
 
 CATALOG = load_catalog()

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.interference.judge import disturbances
-from gridwright.interference.limits import InterferenceLimits, limits, table
+from gridwright.interference.judge import InterferenceLimits, disturbances, limits, table
 from gridwright.runs.load_record import (
     DeviceLoad,
     ForeignProcess,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridwright.interference.devices import Ledger
+from gridwright.interference.counters import Ledger
 
 MB = 1_000_000
 

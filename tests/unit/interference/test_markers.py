@@ -13,8 +13,17 @@ from pathlib import Path
 import pytest
 
 from gridwright.interference import presence as presence_module
-from gridwright.interference.heartbeat import STALE_S, Lookout, announcement
-from gridwright.interference.markers import MARKER, MOST_MARKERS, Announcement, Sighting, nearby, read_marker
+from gridwright.interference.heartbeat import (
+    MARKER,
+    MOST_MARKERS,
+    STALE_S,
+    Announcement,
+    Lookout,
+    Sighting,
+    announcement,
+    nearby,
+    read_marker,
+)
 from gridwright.interference.presence import Presence
 from gridwright.runs.load_record import OtherRun
 from tests.support.as_user import MALLORY, as_user, open_to_all

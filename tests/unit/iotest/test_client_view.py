@@ -12,8 +12,8 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.filesystems.capabilities import TargetReports
-from gridwright.filesystems.mounted_kind import kind_mounted_as
+from gridwright.filesystems.kind import TargetReports
+from gridwright.filesystems.watching import kind_mounted_as
 from gridwright.iotest.client_view import ClientView
 from gridwright.iotest.failures import of_outcome
 from gridwright.iotest.outcome import Failure, Outcome

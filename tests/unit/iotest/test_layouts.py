@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridwright.errors import Finding
-from gridwright.filesystems.layout_text import read_layout_text
+from gridwright.filesystems.layout import read_layout_text
 from gridwright.iotest.engine import StreamPlan
 from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.options import LibraryTarget

@@ -10,12 +10,9 @@ import pytest
 
 from gridwright.errors import environment_error
 from gridwright.filesystems.counters import Counts, ReadCounts, TrafficCount
-from gridwright.filesystems.layout import Component, FileLayout
-from gridwright.filesystems.lustre_client.layout_command import plain
-from gridwright.filesystems.moving import FilePlacement
-from gridwright.layouts.busy import first_of, traffic_beside
-from gridwright.layouts.journal import measured_rate
-from gridwright.layouts.rebalance import Rebalance, RebalanceOrder
+from gridwright.filesystems.layout import Component, FileLayout, FilePlacement
+from gridwright.filesystems.lustre_client.layout import plain
+from gridwright.layouts.rebalance import Rebalance, RebalanceOrder, first_of, measured_rate, traffic_beside
 
 MB, MIB = 10**6, 2**20
 

@@ -6,11 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gridwright.filesystems.layout import FileLayout
-from gridwright.filesystems.lustre_client.layout_command import plain
-from gridwright.filesystems.moving import FilePlacement, FileSearch, Move
-from gridwright.layouts.journal import MoveJournal
-from gridwright.layouts.rebalance import Rebalance, RebalanceOrder, Rebalancer
+from gridwright.filesystems.layout import FileLayout, FilePlacement, FileSearch, Move
+from gridwright.filesystems.lustre_client.layout import plain
+from gridwright.layouts.rebalance import MoveJournal, Rebalance, RebalanceOrder, Rebalancer
 
 MIB = 2**20
 

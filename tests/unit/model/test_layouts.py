@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.allocation import TargetSpace
+from gridwright.filesystems.allocation import LibraryStreams, TargetSpace, load_of_fullest
 from gridwright.filesystems.layout import ALL, FileLayout
-from gridwright.filesystems.shared_placements import LibraryStreams, load_of_fullest
 from gridwright.model.document import prediction_document
 from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.model.grid_layouts import Streams, Targets, check_layouts, choose

@@ -13,14 +13,16 @@ import pytest
 
 from gridwright.commands import CommandOutput, run_here
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.lustre_client.brw_stats import parse_brw_stats
-from gridwright.filesystems.lustre_client.counters import read_target_counters
-from gridwright.filesystems.lustre_client.parameter_files import ParameterFiles
-from gridwright.filesystems.lustre_client.recovery import STATES, recovery_readings
-from gridwright.filesystems.lustre_client.served import server_figures
-from gridwright.filesystems.lustre_client.served_jobs import ServedJobs
-from gridwright.filesystems.mount_table import parse_mounts
-from gridwright.filesystems.reading import FigureSource, Reading
+from gridwright.filesystems.counters import FigureSource, Reading
+from gridwright.filesystems.lustre_client.counters import ParameterFiles, read_target_counters
+from gridwright.filesystems.lustre_client.served import (
+    STATES,
+    ServedJobs,
+    parse_brw_stats,
+    recovery_readings,
+    server_figures,
+)
+from gridwright.filesystems.mounts import parse_mounts
 from gridwright.monitor.frame import Frame, frame_of
 from gridwright.monitor.libraries import WatchedLibrary
 from gridwright.monitor.mount_sources import InProcess, moved_sources
@@ -300,8 +302,8 @@ def test_a_source_that_fails_is_asked_again_when_it_is_due_and_no_sooner() -> No
 MANY = """
 import re, sys
 from pathlib import Path
-from gridwright.filesystems.lustre_client.parameter_files import ParameterFiles
-from gridwright.filesystems.lustre_client.served_jobs import ServedJobs
+from gridwright.filesystems.lustre_client.counters import ParameterFiles
+from gridwright.filesystems.lustre_client.served import ServedJobs
 
 root = Path(sys.argv[1])
 jobs, times = ServedJobs(ParameterFiles(root), lambda: 100.0), []

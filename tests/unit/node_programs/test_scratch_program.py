@@ -14,7 +14,7 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.node_programs.one_file import SCRATCH
 from gridwright.node_programs.scratch.configuration import WAIT_SECONDS, parse_configuration
-from gridwright.setup.scratch_spec import array_name, scratch_configuration
+from gridwright.setup.node_specs import array_name, scratch_configuration
 from gridwright.spec.load import parse_spec
 from tests.support.oldest_python import beyond_python_3_9
 from tests.support.one_file_program import (

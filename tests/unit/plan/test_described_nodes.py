@@ -11,7 +11,7 @@ import pytest
 from gridwright.catalog import load_catalog
 from gridwright.catalog.managed import offer_price
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.managed.model import ManagedFileSystem
+from gridwright.filesystems.managed.kind import ManagedFileSystem
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.document import plan_document

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gridwright.catalog import load_catalog
-from gridwright.filesystems.volume_sets import most_volumes
+from gridwright.filesystems.offers import most_volumes
 from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.design import DesignExplanation, Fit
 from gridwright.plan.fits import held

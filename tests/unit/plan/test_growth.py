@@ -11,8 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from gridwright.catalog import load_catalog
-from gridwright.filesystems.growth import IN_PLACE, changed_fields
-from gridwright.filesystems.offers import SharedChoice
+from gridwright.filesystems.offers import IN_PLACE, SharedChoice, changed_fields
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import market

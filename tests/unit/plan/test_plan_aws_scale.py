@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
 from gridwright.catalog.instances import free_attachments
-from gridwright.filesystems.scale.offers import ScaleOffer, paired_server
-from gridwright.filesystems.volume_sets import GIB, MIB, volume_market
+from gridwright.filesystems.offers import GIB, MIB, volume_market
+from gridwright.filesystems.scale.rates import ScaleOffer, paired_server
 from gridwright.model.grid import check_against_catalogue
 from gridwright.plan.candidates import market
 from gridwright.plan.grid_spec import design_spec

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from gridwright.catalog import load_catalog
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.offers import OnSale
-from gridwright.filesystems.scale.offers import MOST_SERVERS, ScaleOffer, file_share, scale_offers
-from gridwright.filesystems.volume_sets import VolumeMarket, volume_market
+from gridwright.filesystems.offers import OnSale, VolumeMarket, volume_market
+from gridwright.filesystems.scale.rates import MOST_SERVERS, ScaleOffer, file_share, scale_offers
 from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import Candidate

@@ -14,9 +14,8 @@ import typer
 
 from gridwright.cli.watch.exporter import DEFAULT_PORT, exporter
 from gridwright.errors import GridwrightError
-from gridwright.setup.exporter_service import EXPORTER_UNIT, ROLE, SERVER_UNIT, exporter_unit
 from gridwright.setup.playbook import Hosts, playbook_files
-from gridwright.setup.repository_timers import PROGRAM
+from gridwright.setup.services import EXPORTER_ROLE, EXPORTER_UNIT, PROGRAM, SERVER_UNIT, exporter_unit
 from gridwright.spec import parse_spec
 
 GUARDED = {
@@ -67,21 +66,21 @@ def command_in(unit: str) -> list[str]:
 def test_nodes_and_servers_have_it_where_the_spec_says_so_and_nowhere_else() -> None:
     for groups in (("compute", "head"), ("storage",)):
         wanted = role_files(groups, exporter={})
-        assert wanted[f"roles/{ROLE}/files/{EXPORTER_UNIT}"].startswith("# Grid demo\n")
+        assert wanted[f"roles/{EXPORTER_ROLE}/files/{EXPORTER_UNIT}"].startswith("# Grid demo\n")
         assert "gridwright_exporter:" in wanted["group_vars/all.yml"]
         unwanted = role_files(groups)
-        assert not {name for name in unwanted if name.startswith(f"roles/{ROLE}/files/")}
+        assert not {name for name in unwanted if name.startswith(f"roles/{EXPORTER_ROLE}/files/")}
         assert "gridwright_exporter" not in unwanted["group_vars/all.yml"]
 
 
 def test_it_runs_what_the_command_takes_and_servers_are_told_no_directories() -> None:
     files = role_files(exporter=GUARDED)
-    server = command_in(files[f"roles/{ROLE}/files/{SERVER_UNIT}"])
+    server = command_in(files[f"roles/{EXPORTER_ROLE}/files/{SERVER_UNIT}"])
     assert server == shlex.split(
         f"{PROGRAM} exporter --port {DEFAULT_PORT} --listen 0.0.0.0 --certificate /etc/50%.pem "
         "--key /etc/a.key --token-file /etc/token --proxy 10.0.0.5 --proxy 10.1.0.0/28 --proxy-header X-Token"
     )
-    node = command_in(files[f"roles/{ROLE}/files/{EXPORTER_UNIT}"])
+    node = command_in(files[f"roles/{EXPORTER_ROLE}/files/{EXPORTER_UNIT}"])
     assert node == [*server, "--directory", "/a 50% disk/d", "--directory", "/a 50% disk/w"]
     app = typer.Typer(add_completion=False)
     app.command()(exporter)

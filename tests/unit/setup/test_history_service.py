@@ -13,12 +13,12 @@ import pytest
 import typer
 
 from gridwright.cli.build.node import node
-from gridwright.setup.playbook import UNIT, Hosts, history_unit, playbook_files
-from gridwright.setup.repository_timers import PROGRAM
+from gridwright.setup.playbook import Hosts, playbook_files
+from gridwright.setup.services import HISTORY_UNIT, PROGRAM, history_unit
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
 
-FILE = f"roles/history/files/{UNIT}"
+FILE = f"roles/history/files/{HISTORY_UNIT}"
 
 
 def spec_of(**fields: Any) -> GridSpec:
@@ -68,7 +68,7 @@ def test_what_it_runs_is_a_command_of_gridwright_with_each_directory_of_librarie
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
 def test_systemd_reads_it(tmp_path: Path) -> None:
-    unit = tmp_path / UNIT
+    unit = tmp_path / HISTORY_UNIT
     unit.write_text(history_unit(spec_of()).replace(PROGRAM, shutil.which("true") or "/bin/true"), "utf-8")
     judged = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", unit],

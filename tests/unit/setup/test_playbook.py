@@ -14,7 +14,7 @@ from gridwright.node_programs.one_file import SCRATCH
 from gridwright.node_programs.scratch.configuration import parse_configuration
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
-from gridwright.setup.health_spec import health_configuration
+from gridwright.setup.node_specs import health_configuration
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.spec import GridSpec, parse_spec
 from gridwright.spec.site_setup import GROUPS

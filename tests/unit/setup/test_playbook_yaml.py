@@ -9,7 +9,7 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.setup.playbook_yaml import playbook_yaml
+from gridwright.setup.playbook import playbook_yaml
 
 PRINTED = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=12)
 PLAIN = st.recursive(

@@ -16,12 +16,13 @@ import typer
 from gridwright.cli.data.repo import repo
 from gridwright.errors import GridwrightError
 from gridwright.setup.playbook import Hosts, changelog_variables, playbook_files
-from gridwright.setup.repository_services import (
+from gridwright.setup.services import (
+    PROGRAM,
     carried_services,
     copytool_unit,
+    repository_units,
     service_variables,
 )
-from gridwright.setup.repository_timers import PROGRAM, repository_units
 from gridwright.spec import parse_spec
 from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.model import GridSpec

@@ -12,7 +12,7 @@ import pytest
 
 from gridwright.cli.data.repo import repo
 from gridwright.setup.playbook import Hosts, playbook_files
-from gridwright.setup.repository_timers import PROGRAM, quoted, repository_units, timers
+from gridwright.setup.services import PROGRAM, quoted, repository_units, timers
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
 

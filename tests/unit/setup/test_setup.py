@@ -11,8 +11,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.setup.outcome import NodeSetup, last_task, read_report
-from gridwright.setup.running import SetupRequest, SetupResult, command_line, environment
+from gridwright.setup.running import (
+    NodeSetup,
+    SetupRequest,
+    SetupResult,
+    command_line,
+    environment,
+    last_task,
+    read_report,
+)
 
 
 def lines(*events: dict[str, Any]) -> list[str]:

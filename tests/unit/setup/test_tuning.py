@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import all_kinds
-from gridwright.filesystems.tuning_kind import TuningKind
+from gridwright.filesystems.kind import TuningKind
 from gridwright.setup import tuning
 from gridwright.setup.tuning import (
     KIND_WORDS,

@@ -10,7 +10,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.users.configuration import parse_configuration
-from gridwright.setup.users_spec import SECRET_FILE, secret_arn, users_configuration
+from gridwright.setup.node_specs import SECRET_FILE, secret_arn, users_configuration
 from gridwright.spec import load_spec, parse_spec
 
 GRID = """\

@@ -14,8 +14,7 @@ import typer
 
 from gridwright.cli.watch.watch import watch
 from gridwright.setup.playbook import Hosts, playbook_files
-from gridwright.setup.repository_timers import PROGRAM
-from gridwright.setup.watch_service import SPECS, watch_files, watch_unit, watch_variables
+from gridwright.setup.services import PROGRAM, SPECS, watch_files, watch_unit, watch_variables
 from gridwright.spec import parse_spec
 from gridwright.spec.model import GridSpec
 

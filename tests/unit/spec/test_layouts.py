@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.directory_layout import layout_in_spec
 from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.library_directories import layout_in_spec
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gridwright.doctor.check import Observation, PairFindings, SearchedFiles, Tried
 from gridwright.doctor.checks import all_checks
 from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.observation import Observation, SearchedFiles
-from gridwright.doctor.probes.findings import PairFindings, Tried
 from gridwright.errors import Finding
 from gridwright.filesystems.health import Condition, Health, Server, TargetHealth
 from gridwright.watch.judging import round_report

@@ -21,9 +21,8 @@ from gridwright.errors import ExitStatus, environment_error, input_error, neares
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gridwright.setup.outcome import SettingChange
     from gridwright.setup.playbook import Hosts
-    from gridwright.setup.running import SetupRequest, SetupResult
+    from gridwright.setup.running import SettingChange, SetupRequest, SetupResult
     from gridwright.spec import GridSpec
 
 _STATES = {

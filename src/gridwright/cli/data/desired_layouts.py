@@ -10,9 +10,8 @@ from gridwright.cli.spec_file import load_placed, note_this_machine
 from gridwright.errors import input_error, nearest
 
 if TYPE_CHECKING:
-    from gridwright.doctor.mounting_nodes import RunOn
-    from gridwright.filesystems.desired_layout import DesiredLayout
-    from gridwright.filesystems.layout import LayoutChoice
+    from gridwright.doctor.access import RunOn
+    from gridwright.filesystems.layout import DesiredLayout, LayoutChoice
     from gridwright.spec import GridSpec
 
 
@@ -70,7 +69,7 @@ def layout_wishes(spec: GridSpec) -> Mapping[str, DesiredLayout]:
     if not any(filesystem.takes_layouts for filesystem in spec.filesystems.values()):
         return {}
     from gridwright.errors import GridwrightError
-    from gridwright.filesystems.desired_layout import DesiredLayout
+    from gridwright.filesystems.layout import DesiredLayout
     from gridwright.model.grid import grid_model
     from gridwright.model.layouts import library_layouts
 
@@ -153,7 +152,7 @@ def opened(file: Path | None) -> tuple[GridSpec, RunOn]:
     That is this machine, or the head node, or, where that has not mounted it, a node that has.
     """
     from gridwright.commands import run_here
-    from gridwright.doctor.mounting_nodes import MountingNodes
+    from gridwright.doctor.access import MountingNodes
     from gridwright.grid.grid import Grid
 
     spec = load_placed(file)

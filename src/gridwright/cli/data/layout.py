@@ -23,10 +23,8 @@ from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem, inp
 
 if TYPE_CHECKING:
     from gridwright.commands import CommandOutput
-    from gridwright.doctor.mounting_nodes import RunOn
-    from gridwright.filesystems.desired_layout import DesiredLayout
-    from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.library_layouts import LibraryLayouts
+    from gridwright.doctor.access import RunOn
+    from gridwright.filesystems.layout import DesiredLayout, FileLayout, LibraryLayouts
     from gridwright.layouts.rebalance import Rebalance, RebalanceOrder
     from gridwright.spec import GridSpec
 
@@ -88,8 +86,8 @@ def check(file: SpecFile = None, json: Json = False) -> int:
     Example: gridwright layout check grid.yaml
     """
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
-    from gridwright.filesystems.directory_layout import directory_findings, layout_in_spec
+    from gridwright.filesystems.kind import Layouts
+    from gridwright.filesystems.library_directories import directory_findings, layout_in_spec
 
     spec, run_on = opened(file)
     wishes = layout_wishes(spec)
@@ -220,7 +218,7 @@ def rebalance(
 def _unevenly_full(spec: GridSpec, run_on: RunOn) -> list[tuple[str, Finding]]:
     """What it costs that OSTs are unevenly full now; where that is not told, a note says so."""
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
     from gridwright.model.grid import grid_model
     from gridwright.model.uneven_space import uneven_findings
 
@@ -262,7 +260,7 @@ class _RebalanceFlags:
 
 def _orders(spec: GridSpec, what: Sequence[str], flags: _RebalanceFlags) -> Iterator[RebalanceOrder]:
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
     from gridwright.layouts.rebalance import RebalanceOrder
 
     reader = Reader()
@@ -313,12 +311,18 @@ def _one(
     spec: GridSpec, order: RebalanceOrder, flags: _RebalanceFlags, stopping: threading.Event
 ) -> Rebalance:
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
     from gridwright.filesystems.watching import watcher_of
     from gridwright.grid.grid import Grid
-    from gridwright.layouts.busy import BUSY_SHARE, first_of, jobs_run, traffic_beside
-    from gridwright.layouts.journal import MoveJournal, measured_rate
-    from gridwright.layouts.rebalance import Rebalancer
+    from gridwright.layouts.rebalance import (
+        BUSY_SHARE,
+        MoveJournal,
+        Rebalancer,
+        first_of,
+        jobs_run,
+        measured_rate,
+        traffic_beside,
+    )
 
     filesystem = spec.filesystem_of(
         next(library for library in spec.libraries if str(library) == order.library)
@@ -365,7 +369,7 @@ _MOST_ROWS = 30
 
 def _layout_of(spec: GridSpec, run_on: RunOn, path: Path) -> FileLayout:
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
 
     for role, library in spec.libraries.items():
         filesystem = spec.filesystems[library.filesystem or ""]
@@ -390,7 +394,7 @@ class _Library:
 
 def _libraries(spec: GridSpec, run_on: RunOn) -> Mapping[str, _Library]:
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
 
     wishes = layout_wishes(spec)
     shown = {}
@@ -413,7 +417,7 @@ def _paths_document(layouts: Mapping[str, FileLayout]) -> dict[str, Any]:
 
 
 def _paths_text(layouts: Mapping[str, FileLayout]) -> str:
-    from gridwright.filesystems.library_layouts import default_in_words, details
+    from gridwright.filesystems.layout import default_in_words, details
 
     lines = []
     for path, each in layouts.items():
@@ -475,7 +479,7 @@ def _desired_lines(layouts: LibraryLayouts, wish: DesiredLayout | None) -> list[
 
 
 def _library(role: str, layouts: LibraryLayouts, wish: DesiredLayout | None) -> list[str]:
-    from gridwright.filesystems.library_layouts import default_in_words
+    from gridwright.filesystems.layout import default_in_words
     from gridwright.units import format_bytes
 
     part = "" if layouts.complete else " (of those found in time)"

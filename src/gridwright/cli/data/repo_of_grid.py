@@ -10,7 +10,7 @@ from gridwright.errors import GridwrightError, Problem, environment_error, input
 
 if TYPE_CHECKING:
     from gridwright.repository.settings import RepositorySettings
-    from gridwright.setup.repository_services import ServedDirectory
+    from gridwright.setup.services import ServedDirectory
     from gridwright.spec import GridSpec
 
 
@@ -85,7 +85,7 @@ def served_with(spec: GridSpec, name: str | None) -> tuple[str, list[ServedDirec
 
     Raises GridwrightError.
     """
-    from gridwright.setup.repository_services import served_directories
+    from gridwright.setup.services import served_directories
 
     by_lustre = served_directories(spec)
     if name is not None or len(by_lustre) != 1:

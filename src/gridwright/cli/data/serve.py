@@ -21,7 +21,7 @@ from gridwright.errors import ExitStatus, environment_error, input_error
 from gridwright.kernel_files import text_of
 
 if TYPE_CHECKING:
-    from gridwright.setup.repository_services import ServedDirectory
+    from gridwright.setup.services import ServedDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def run_serve(flags: ServeFlags) -> ExitStatus:
 
 def _named(flags: ServeFlags) -> list[ServedDirectory]:
     """The repositories that flags name. Raises GridwrightError."""
-    from gridwright.setup.repository_services import ServedDirectory
+    from gridwright.setup.services import ServedDirectory
 
     directories = [each.absolute() for each in flags.directory or ()]
     buckets, archives, endpoints = flags.bucket or [], flags.hsm_archive or [], flags.endpoint or []
@@ -134,7 +134,7 @@ def _named(flags: ServeFlags) -> list[ServedDirectory]:
 
 def _serve_lustre(flags: ServeFlags, served: Sequence[ServedDirectory], patience_s: float) -> ExitStatus:
     """Be an agent of Lustre's HSM. Raises GridwrightError."""
-    from gridwright.filesystems.mount_table import mount_of, parse_mounts
+    from gridwright.filesystems.mounts import mount_of, parse_mounts
     from gridwright.repository.copytool.service import (
         CopytoolService,
         ServedRepository,
@@ -167,7 +167,7 @@ def _serve_lustre(flags: ServeFlags, served: Sequence[ServedDirectory], patience
 
 
 def _show_unit(flags: ServeFlags, name: str, served: Sequence[ServedDirectory]) -> ExitStatus:
-    from gridwright.setup.repository_services import copytool_unit, serve_command
+    from gridwright.setup.services import copytool_unit, serve_command
 
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", name) is None:
         raise input_error("this is no name of a unit", where="NAME", remedy="use letters, digits, - and _")

@@ -85,7 +85,7 @@ def _check_roles(spec: GridSpec) -> list[Finding]:
             for each in site_roles(spec, runs=False).doubts
         ]
     if spec.users is not None:
-        from gridwright.setup.users_spec import users_configuration
+        from gridwright.setup.node_specs import users_configuration
 
         users_configuration(spec)
     return doubted

@@ -193,7 +193,7 @@ def space_now(file: Path | None) -> tuple[GridSpec, Mapping[str, tuple[TargetSpa
     """A grid, and the free space that its head node, or this machine, is told now. Raises GridwrightError."""
     from gridwright.cli.data.desired_layouts import opened
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
 
     spec, run_on = opened(file)
     found = {
@@ -209,7 +209,7 @@ def space_now(file: Path | None) -> tuple[GridSpec, Mapping[str, tuple[TargetSpa
 def space_in(path: Path, spec: GridSpec) -> Mapping[str, tuple[TargetSpace, ...]]:
     """The free space that a file tells, by file system of the grid. Raises GridwrightError."""
     from gridwright.filesystems import kind_of
-    from gridwright.filesystems.capabilities import Layouts
+    from gridwright.filesystems.kind import Layouts
 
     text = _read(path)
     striped = {

@@ -18,8 +18,7 @@ from gridwright.errors import ExitStatus, input_error, nearest
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gridwright.doctor.check import CheckResult
-    from gridwright.doctor.observation import Observation
+    from gridwright.doctor.check import CheckResult, Observation
     from gridwright.spec import GridSpec
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
@@ -104,15 +103,15 @@ def _see(spec: GridSpec | None, nodes: str | None, only: Sequence[str]) -> Obser
 
 
 def _judge(seen: Observation, only: Sequence[str]) -> list[CheckResult]:
+    from gridwright.doctor.check import results_of
     from gridwright.doctor.checks import all_checks
-    from gridwright.doctor.results import results_of
 
     results = results_of(seen, [check for check in all_checks() if not only or check.name in only])
     return [result for result in results if not only or result.name in only]
 
 
 def _status(seen: Observation, results: Sequence[CheckResult]) -> ExitStatus:
-    from gridwright.doctor.results import counts
+    from gridwright.doctor.check import counts
 
     if not seen.facts:
         return ExitStatus.ENVIRONMENT
@@ -122,7 +121,7 @@ def _status(seen: Observation, results: Sequence[CheckResult]) -> ExitStatus:
 
 def document(results: Sequence[CheckResult]) -> dict[str, Any]:
     """The checks in plain values; `nodes` are folded."""
-    from gridwright.doctor.results import counts
+    from gridwright.doctor.check import counts
 
     return {
         "checks": [_record(result) for result in results],
@@ -159,8 +158,8 @@ def _print(console: Console, results: Sequence[CheckResult], seen: Observation, 
 
     Settings that drifted are a table, as one command mends them all, unless `everything` is to be shown.
     """
+    from gridwright.doctor.check import counts
     from gridwright.doctor.checks.tuning import tuning_topic
-    from gridwright.doctor.results import counts
     from gridwright.report.terminal.frame import say
 
     wrong = [each for each in results if counts(each)]
@@ -227,7 +226,7 @@ def _where(result: CheckResult) -> str:
 
 
 def _sum(results: Iterable[CheckResult], seen: Observation) -> str:
-    from gridwright.doctor.results import counts
+    from gridwright.doctor.check import counts
 
     known = list(results)
     wrong = {level: sum(counts(result) and result.level == level for result in known) for level in _STYLES}

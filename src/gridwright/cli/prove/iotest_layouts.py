@@ -12,8 +12,8 @@ from gridwright.bounded import Hangs, call_bounded
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error
 from gridwright.filesystems import all_kinds, kind_of
-from gridwright.filesystems.capabilities import Layouts
-from gridwright.filesystems.layout_text import EXAMPLES, read_layout_text
+from gridwright.filesystems.kind import Layouts
+from gridwright.filesystems.layout import EXAMPLES, read_layout_text
 from gridwright.filesystems.mounts import describe_mount
 from gridwright.iotest.library_facts import LOOK_S
 from gridwright.iotest.tried_layout import TriedLayout

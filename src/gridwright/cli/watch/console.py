@@ -116,7 +116,7 @@ def _grid(file: Path | None) -> Grid | None:
 def _show_unit(flags: ConsoleFlags) -> ExitStatus:
     """Print the unit, with every path from / on: where a service starts is not where it was printed."""
     from gridwright.cli.output import Output
-    from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
+    from gridwright.setup.services import CONSOLE_UNIT, console_unit
 
     file = flags.file or (DEFAULT_SPEC if has_default_spec() else None)
     command = [program(), "console", *([] if file is None else [str(file.absolute())])]

@@ -138,7 +138,7 @@ def _write(flags: ExporterFlags) -> ExitStatus:
 
 def _show_unit(flags: ExporterFlags, directories: tuple[str, ...]) -> ExitStatus:
     """Print the unit, with every path from / on: where a service starts is not where it was printed."""
-    from gridwright.setup.exporter_service import EXPORTER_UNIT, exporter_unit
+    from gridwright.setup.services import EXPORTER_UNIT, exporter_unit
 
     command = [program(), "exporter", *listening_words(flags, flags.port), "--interval", flags.interval]
     for directory in directories:

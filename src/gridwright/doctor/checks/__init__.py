@@ -7,15 +7,10 @@ from functools import cache
 
 from gridwright.doctor.check import Check
 from gridwright.doctor.checks.disks import DISKS
-from gridwright.doctor.checks.kernels import KERNELS
-from gridwright.doctor.checks.libraries import LIBRARIES
-from gridwright.doctor.checks.machine import MACHINE
-from gridwright.doctor.checks.network import NETWORK
-from gridwright.doctor.checks.nodes import NODES
-from gridwright.doctor.checks.placement import PLACEMENT
-from gridwright.doctor.checks.scheduler import SCHEDULER
+from gridwright.doctor.checks.libraries import LIBRARIES, PLACEMENT
+from gridwright.doctor.checks.machine import KERNELS, MACHINE, NETWORK, TIME
+from gridwright.doctor.checks.nodes import NODES, SCHEDULER
 from gridwright.doctor.checks.shared import SHARED
-from gridwright.doctor.checks.time import TIME
 from gridwright.doctor.checks.tuning import tuning_topic
 
 

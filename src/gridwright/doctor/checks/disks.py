@@ -8,6 +8,7 @@ from pathlib import Path
 from gridwright.doctor.check import (
     Judgement,
     NodeJudgement,
+    Observation,
     Topic,
     idle,
     judged,
@@ -16,7 +17,6 @@ from gridwright.doctor.check import (
     unless_away,
 )
 from gridwright.doctor.facts.node_facts import MountFacts, NodeFacts
-from gridwright.doctor.observation import Observation
 from gridwright.filesystems.health import UNREACHED_TEXTS
 from gridwright.units import format_bytes
 

@@ -1,13 +1,22 @@
-"""Checks of the machine below a node: memory, processors, errors that the kernel logged, services."""
+"""Checks of one node by itself: memory, processors, services, network cards, next kernel, clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unknown
-from gridwright.doctor.facts.node_facts import NodeFacts
-from gridwright.doctor.observation import Observation
-from gridwright.units import format_bytes
+from gridwright.doctor.check import (
+    Judgement,
+    NodeJudgement,
+    Observation,
+    Topic,
+    idle,
+    judged,
+    unanswered,
+    unknown,
+)
+from gridwright.doctor.checks.nodes import instance_of, odd_ones
+from gridwright.doctor.facts.node_facts import InterfaceFacts, KernelFacts, KernelsFacts, NodeFacts
+from gridwright.units import format_bytes, format_rate
 
 MACHINE = Topic("Machine")
 MEMORY_PER_CORE_BYTES = 8 * 10**9
@@ -218,3 +227,266 @@ def _selinux(observation: Observation) -> Iterator[NodeJudgement]:
         yield NodeJudgement(
             (node,), judged(found != "enforcing", found, "permissive or off, or proven to work")
         )
+
+
+NETWORK = Topic("Network")
+ERRORS_PART = 1e-4
+"""Of all packets; fewer are lost whenever a link starts. A choice of ours."""
+
+
+def _cards(facts: NodeFacts) -> list[InterfaceFacts]:
+    return [interface for interface in facts.interfaces or () if interface.real and interface.up]
+
+
+def _speed(facts: NodeFacts) -> int | None:
+    """Of all cards together, in bytes/s; None where one does not tell."""
+    speeds = [card.bytes_per_s for card in _cards(facts)]
+    known = [speed for speed in speeds if speed is not None]
+    return sum(known) if known and len(known) == len(speeds) else None
+
+
+@NETWORK.check(
+    "nic-slow",
+    "error",
+    "the network cards of a node are slower than its type has",
+    reason="All that data, work and util read and write over the network stays below what was planned.",
+    source="Linux Documentation/ABI/testing/sysfs-class-net, speed; the catalogue",
+    remedy="see ethtool NAME for the speed that was agreed on; see cable, switch and the type of the node",
+)
+def _slow(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
+        if facts.interfaces is None:
+            yield NodeJudgement((node,), unknown(facts, "interfaces"))
+            continue
+        speed, instance = _speed(facts), instance_of(observation, node)
+        found = format_rate(speed) if speed else "virtual cards, which name no speed"
+        if speed is None or instance is None:
+            yield NodeJudgement((node,), idle(found))
+            continue
+        wanted = instance.network.baseline_bytes_per_s
+        yield NodeJudgement(
+            (node,), judged(speed >= wanted, found, f"{instance.name}: {format_rate(wanted)}")
+        )
+
+
+@NETWORK.check(
+    "nic-differs",
+    "warning",
+    "a node has a slower or faster network than the others",
+    reason="A cable or a port that fell back to a lower speed makes one node slow, and every launch with it.",
+    source="Linux Documentation/ABI/testing/sysfs-class-net, speed",
+    remedy="see ethtool NAME on this node and on another; see cable and switch",
+)
+def _differs(observation: Observation) -> Iterator[NodeJudgement]:
+    def speed(facts: NodeFacts) -> str | None:
+        found = _speed(facts)
+        return format_rate(found) if found else None
+
+    yield from odd_ones(observation, speed)
+
+
+@NETWORK.check(
+    "mtu-differs",
+    "warning",
+    "a node has another packet size than the others",
+    reason="Large packets are dropped without a word on the way to a node with a smaller size: connections "
+    "open and then hang.",
+    source="ip-link(8), mtu; EC2 User Guide, Network MTU",
+    remedy="set the same MTU on all nodes and servers: ip link set NAME mtu SIZE",
+)
+def _mtu(observation: Observation) -> Iterator[NodeJudgement]:
+    def mtu(facts: NodeFacts) -> str | None:
+        sizes = {interface.mtu for interface in facts.interfaces or () if interface.default and interface.mtu}
+        return f"MTU {', '.join(map(str, sorted(sizes)))}" if sizes else None
+
+    yield from odd_ones(observation, mtu)
+
+
+@NETWORK.node_check(
+    "nic-errors",
+    "warning",
+    "network cards of a node have errors",
+    section="interfaces",
+    reason="Each lost packet halves the rate of a TCP connection, which then grows back slowly.",
+    source="Linux Documentation/networking/statistics.rst; RFC 5681, section 3",
+    remedy="see which: ip -s -s link show NAME; see cable and switch, and ring sizes (ethtool -g NAME)",
+)
+def _errors(facts: NodeFacts) -> Judgement:
+    wrong = []
+    for card in _cards(facts):
+        packets = card.counters.get("rx_packets", 0) + card.counters.get("tx_packets", 0)
+        errors = sum(card.counters.get(name, 0) for name in ("rx_errors", "rx_missed_errors", "tx_errors"))
+        if packets and errors > ERRORS_PART * packets:
+            wrong.append(f"{card.name}: {errors} errors in {packets} packets")
+    if not _cards(facts):
+        return idle("no network cards")
+    return judged(not wrong, "; ".join(wrong) or "next to none", "less than one in 10 000 packets")
+
+
+KERNELS = Topic("Kernels")
+_OF_THE_KERNEL = ("kernel/", "built in")
+"""Where modules are that come with each kernel (modprobe(8), depmod.d(5): others are in updates or extra)."""
+_BUILT_ANEW = "/dkms/"
+"""Below it are modules that DKMS builds for each kernel that is installed."""
+
+
+@KERNELS.check(
+    "client-lost-at-restart",
+    "warning",
+    "the kernel that a node starts next has no module of a file system that it has mounted",
+    reason="After the next restart, planned or not, the file system cannot be mounted there, and the node "
+    "takes no jobs any more.",
+    source="modprobe(8); depmod(8); FSx for Lustre User Guide, installing the Lustre client (packages are "
+    "made for one kernel each)",
+    remedy="install the module for that kernel, or have the node start the kernel that it runs: Debian and "
+    "Ubuntu by GRUB_DEFAULT and update-grub, Red Hat by grubby --set-default; then hold it",
+)
+def _lost_at_restart(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
+        yield NodeJudgement((node,), _judged(observation, facts, _lost))
+
+
+@KERNELS.check(
+    "kernel-not-held",
+    "warning",
+    "updates may bring a node another kernel, which has no module of a file system that it has mounted",
+    reason="The module is made for this kernel. Updates that run by themselves bring another one, and the "
+    "restart after them takes the file system away.",
+    source="apt-mark(8), hold; dnf.conf(5), excludepkgs; FSx for Lustre User Guide, installing the client",
+    remedy="gridwright setup holds it; by hand: apt-mark hold PACKAGE, or excludepkgs=kernel kernel-core in "
+    "/etc/dnf/dnf.conf",
+)
+def _not_held(observation: Observation) -> Iterator[NodeJudgement]:
+    for node, facts in observation.facts.items():
+        yield NodeJudgement((node,), _judged(observation, facts, _free))
+
+
+def _judged(
+    observation: Observation, facts: NodeFacts, judge: Callable[[KernelsFacts, str, list[str]], Judgement]
+) -> Judgement:
+    if observation.shares_one_kernel:
+        return idle("nodes of a lab share this machine's kernel")
+    if facts.kernels is None or facts.system is None:
+        return unknown(facts, "kernels" if facts.kernels is None else "system")
+    if not facts.kernels.installed:
+        return idle("no kernel is installed here: it is started from elsewhere")
+    used = _used(facts)
+    if not used:
+        return idle("no file system of a module is mounted")
+    return judge(facts.kernels, facts.system.kernel, used)
+
+
+def _used(facts: NodeFacts) -> list[str]:
+    """File systems of a module that are mounted, or that a library is on."""
+    types = set(facts.kernels.types) if facts.kernels else set()
+    here = {mount.type for mount in facts.mounts or ()}
+    here |= {library.filesystem_type or "" for library in facts.libraries.values()}
+    return sorted(types & here)
+
+
+def _lost(kernels: KernelsFacts, running: str, used: list[str]) -> Judgement:
+    """The kernel that starts next; where only root can tell, the newest one is taken for it."""
+    starts = next((facts for facts in kernels.installed if facts.release == kernels.default), None)
+    upcoming = starts or kernels.installed[0]
+    taken = "" if starts else f", taken for it since it is the newest ({kernels.unknown_default})"
+    lost = [each for each in used if each not in upcoming.modules]
+    asked = "; a restart is asked for already" if kernels.restart_asked and lost else ""
+    if not lost:
+        return judged(True, f"{upcoming.release} starts next and has {', '.join(used)}", _WANTED)
+    this = ", as it runs now," if upcoming.release == running else ""
+    return judged(
+        False, f"{upcoming.release} starts next{this}{taken} without module {', '.join(lost)}{asked}", _WANTED
+    )
+
+
+_WANTED = "a kernel with the modules of all file systems that are mounted"
+
+
+def _free(kernels: KernelsFacts, running: str, used: list[str]) -> Judgement:
+    this = next((facts for facts in kernels.installed if facts.release == running), None)
+    made = [name for name in used if _is_made_for_one(this, name)]
+    if not made:
+        return idle(f"{', '.join(used)} of this kernel itself, or built for each kernel")
+    if kernels.free is None:
+        return unanswered("not known: neither dpkg nor dnf has anything to say of packages here")
+    found = f"{', '.join(kernels.free)} may bring another one" if kernels.free else "held"
+    return judged(not kernels.free, f"kernel {running} with {', '.join(made)}: {found}", "held")
+
+
+def _is_made_for_one(kernel: KernelFacts | None, name: str) -> bool:
+    path = kernel.modules.get(name, "") if kernel else ""
+    return bool(path) and not path.startswith(_OF_THE_KERNEL) and _BUILT_ANEW not in f"/{path}"
+
+
+TIME = Topic("Time")
+APART_S = 2.0
+"""More than the answer of a node takes on its way; samples of nodes are compared by second."""
+WRONG_S = 60.0
+"""A fifth of the five minutes for which credentials are taken (slurm.conf(5), AuthInfo, ttl)."""
+
+
+def _offset(observation: Observation, node: str) -> float | None:
+    return observation.clock_offsets_s.get(node)
+
+
+def _words(offset: float) -> str:
+    return f"{abs(offset):.0f} s {'ahead' if offset > 0 else 'behind'}"
+
+
+@TIME.check(
+    "clock-apart",
+    "warning",
+    "the clock of a node is off by seconds",
+    reason="Times of files and logs mislead, and figures of nodes cannot be laid side by side.",
+    source="chrony.conf(5), makestep",
+    remedy="see whether a time service runs (chronyc tracking, timedatectl)",
+)
+def _apart(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = f"within {APART_S:.0f} s"
+    for node in observation.facts:
+        offset = _offset(observation, node)
+        if offset is None:
+            yield NodeJudgement((node,), unanswered("there is no other clock to compare with", expected))
+        elif abs(offset) > WRONG_S:
+            yield NodeJudgement((node,), idle(f"{_words(offset)}: see clock-wrong", expected))
+        else:
+            right = abs(offset) <= APART_S
+            yield NodeJudgement((node,), judged(right, expected if right else _words(offset), expected))
+
+
+@TIME.check(
+    "clock-wrong",
+    "error",
+    "the clock of a node is off by minutes",
+    reason="Slurm's and MUNGE's credentials count as expired after five minutes: no job starts there. "
+    "Certificates and file times are wrong, too.",
+    source="munged(8); slurm.conf(5), AuthInfo (ttl)",
+    remedy="set it and keep it: chronyc makestep, systemctl enable --now chronyd",
+)
+def _wrong(observation: Observation) -> Iterator[NodeJudgement]:
+    expected = f"within {WRONG_S:.0f} s"
+    for node in observation.facts:
+        offset = _offset(observation, node)
+        if offset is None:
+            yield NodeJudgement((node,), unanswered("there is no other clock to compare with", expected))
+        else:
+            right = abs(offset) <= WRONG_S
+            yield NodeJudgement((node,), judged(right, expected if right else _words(offset), expected))
+
+
+@TIME.node_check(
+    "clock-unsynchronised",
+    "warning",
+    "a time service runs on a node and has no time to keep to",
+    section="clock",
+    reason="It runs, so nobody looks, and the clock drifts by seconds a day all the same.",
+    source="adjtimex(2), STA_UNSYNC; chronyc(1), tracking",
+    remedy="see which servers it asks and whether they answer: chronyc sources, timedatectl timesync-status",
+)
+def _synchronised(facts: NodeFacts) -> Judgement:
+    clock = facts.clock
+    if clock is None or not clock.keepers:
+        return idle("no time service runs: see service-time-sync", "synchronised")
+    keepers = ", ".join(clock.keepers)
+    found = f"{keepers}: {'synchronised' if clock.synchronised else 'not synchronised'}"
+    return judged(clock.synchronised, found, "synchronised")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, judged, unanswered
-from gridwright.doctor.facts.health import CANNOT_LOOK
-from gridwright.doctor.observation import Observation
-from gridwright.doctor.probes.findings import Trial
+from gridwright.doctor.check import Judgement, NodeJudgement, Observation, Topic, Trial, judged, unanswered
+from gridwright.doctor.facts.filesystems import CANNOT_LOOK
 
 SHARED = Topic("Shared file systems")
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
-from gridwright.doctor.check import Judgement, NodeJudgement, Topic, idle, judged, unanswered
+from gridwright.doctor.check import Judgement, NodeJudgement, Observation, Topic, idle, judged, unanswered
 from gridwright.doctor.facts.node_facts import DiskFacts, MountFacts, NodeFacts
-from gridwright.doctor.observation import Observation
 from gridwright.errors import Level
 from gridwright.setup.ansible.tuned_values import NEEDS_SCHEDULER, is_for_disk, is_right, shown
 from gridwright.setup.tuning import (

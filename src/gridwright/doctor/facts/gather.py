@@ -3,24 +3,11 @@
 Request (JSON on stdin): a `FactsRequest`. Nothing is changed but for empty files in each library, which are
 the test of whether it can be written to and locked: their names are removed at once, and so are those that a
 look which was killed has left. What may hang, may be secret, or fails is looked at in a child of its own, all
-at the same time.
-Nothing is imported that is slow to start.
+at the same time. Nothing is imported that is slow to start.
 
-Whether the arrays that the scratch unit is to keep are mounted.
-
-Lists the services of a node that failed, according to systemd.
-
-Network interfaces of a node; see https://docs.kernel.org/networking/statistics.html.
-
-Looks up whether a node's clock is kept right, and by which service.
-
-The system of a node: kernel, release, identity, names, processors, memory.
-
-Disks of a node, their queues, and md arrays.
-
-Finds trouble in the kernel's log since the start of a node, or as far back as the log reaches.
-
-Reads settings of a node by the names that the tuning table gives them.
+The machine is looked at here: scratch arrays, services that failed, network interfaces
+(https://docs.kernel.org/networking/statistics.html), the clock, the system, disks and md arrays, trouble in
+the kernel's log, and settings by the names that the tuning table gives them.
 """
 
 from __future__ import annotations
@@ -34,10 +21,11 @@ import os
 import platform
 import re
 import resource
+import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,8 +35,17 @@ import psutil
 
 from gridwright import __version__
 from gridwright.bounded import Hangs, Looker, call_bounded, look_at_all
-from gridwright.commands import CommandError, run_here
-from gridwright.doctor.facts import commands, health, kernels, libraries, mounted
+from gridwright.commands import CommandError, CommandSilent, run_here
+from gridwright.doctor.facts import kernels
+from gridwright.doctor.facts.filesystems import (
+    HEALTH_S,
+    health,
+    library,
+    locks,
+    mounted,
+    remove_left,
+    with_usage,
+)
 from gridwright.doctor.facts.node_facts import (
     ArrayFacts,
     ClockFacts,
@@ -70,6 +67,32 @@ from gridwright.filesystems.health import LATE_S
 from gridwright.kernel_files import number_of, text_of
 from gridwright.machine import physical_cores
 from gridwright.messages import MessageError, decode, encode
+
+_SETTING_S = 2.0
+"""For one command; a client that has lost its servers may take minutes."""
+
+
+def printed(command: Sequence[str]) -> str | None:
+    """What a command prints; None where this node does not have it. Raises TimeoutError."""
+    return None if shutil.which(command[0]) is None else _output(command)
+
+
+def unit(name: str) -> str | None:
+    """The state of a unit of systemd, such as `active`; None where there is no such unit (systemctl(1))."""
+    if not _SYSTEMD.is_dir():
+        return "?systemd does not run here"
+    shown = _output(["systemctl", "show", "--property=LoadState,ActiveState", "--", name])
+    facts = dict(line.partition("=")[::2] for line in shown.splitlines())
+    return facts.get("ActiveState") if facts.get("LoadState") == "loaded" else None
+
+
+def _output(command: Sequence[str]) -> str:
+    """What a command prints, whatever its exit status. Raises TimeoutError."""
+    try:
+        return run_here(command, timeout_s=_SETTING_S).stdout.decode(errors="replace")
+    except CommandSilent:
+        raise TimeoutError(110, f"{command[0]} does not answer") from None
+
 
 _SYS = Path("/sys")
 _MOST_FILES = 1024
@@ -508,7 +531,7 @@ _SETTINGS = {
     "sysctl": sysctl,
     "sysfs": sysfs,
     "limit": limit,
-    "service": commands.unit,
+    "service": unit,
 }
 _LIBRARY, _LOCKS, _MOUNT, _SETTING, _HEALTH = "library:", "locks:", "mount:", "settings:", "health:"
 _LEFT = "left:"
@@ -520,11 +543,11 @@ def gather(request: FactsRequest) -> NodeFacts:
     Takes LOOK_S where something hangs, and HEALTH_S and LATE_S where a file system of the spec does.
     """
     try:
-        mounts = call_bounded(mounted.mounted, LOOK_S)
+        mounts = call_bounded(mounted, LOOK_S)
     except (Hangs, OSError):
         mounts = []
     lookers = _lookers(request, mounts)
-    longer = {_HEALTH + name: health.HEALTH_S + LATE_S for name in request.filesystems}
+    longer = {_HEALTH + name: HEALTH_S + LATE_S for name in request.filesystems}
     seen = look_at_all(lookers, LOOK_S, longer)
     views = _of_kind(seen, _HEALTH)
     return NodeFacts(
@@ -558,23 +581,23 @@ def _lookers(request: FactsRequest, mounts: Iterable[MountFacts]) -> dict[str, L
     """What to look at, each with its name."""
     lookers = {name: section for name, section in _SECTIONS.items() if _is_requested(request, name)}
     for name, path in request.libraries.items():
-        lookers[_LIBRARY + name] = partial(libraries.library, Path(path))
-        lookers[_LOCKS + name] = partial(libraries.locks, Path(path))
-        lookers[_LEFT + name] = partial(libraries.remove_left, Path(path))
+        lookers[_LIBRARY + name] = partial(library, Path(path))
+        lookers[_LOCKS + name] = partial(locks, Path(path))
+        lookers[_LEFT + name] = partial(remove_left, Path(path))
     for mount in mounts if _is_requested(request, "mounts") else ():
-        lookers[_MOUNT + mount.mount_point] = partial(mounted.with_usage, mount)
+        lookers[_MOUNT + mount.mount_point] = partial(with_usage, mount)
     for kind, keys in request.settings.items():
         if kind in _SETTINGS:
             lookers[_SETTING + kind] = partial(values, _SETTINGS[kind], keys)
     for kind, command in request.commands.items():
         lookers[_SETTING + kind] = partial(_printed, command)
     for name, described in request.filesystems.items():
-        lookers[_HEALTH + name] = partial(health.health, described)
+        lookers[_HEALTH + name] = partial(health, described)
     return lookers
 
 
 def _printed(asked: Mapping[str, list[str]]) -> dict[str, str | None]:
-    return values(lambda key: commands.printed(asked[key]), asked)
+    return values(lambda key: printed(asked[key]), asked)
 
 
 def _of_kind(seen: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
-from gridwright.filesystems.capabilities import CloudFindings, Degradation, Offers
 from gridwright.filesystems.fsx_lustre.model import FsxLustreFileSystem
+from gridwright.filesystems.kind import CloudFindings, Degradation, Offers
 from gridwright.filesystems.lustre_client.client import LustreClientKind
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.offers import Offer, OnSale
-    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.resources import Contribution, DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.site import Site
     from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
@@ -84,7 +83,7 @@ class FsxLustreKind(
                 "Write deployment: persistent-2; or link a repository that new files are exported to",
             )
         from gridwright.catalog import load_catalog
-        from gridwright.filesystems.fsx_lustre.account import account_findings
+        from gridwright.filesystems.fsx_lustre.rates import account_findings
 
         catalog = load_catalog(spec.file.parent if spec.file else None)
         yield from account_findings(name, spec, catalog.deployment(filesystem.deployment).limits)
@@ -97,7 +96,7 @@ class FsxLustreKind(
 
     def parts(self, filesystem: FsxLustreFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
         """Its servers and targets, as far as they are known."""
-        from gridwright.filesystems.fsx_lustre.loss import parts
+        from gridwright.filesystems.fsx_lustre.rates import parts
 
         return parts(contribution)
 
@@ -105,7 +104,7 @@ class FsxLustreKind(
         self, filesystem: FsxLustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
     ) -> DegradedRates:
         """What is left of it until they are back."""
-        from gridwright.filesystems.fsx_lustre.loss import without
+        from gridwright.filesystems.fsx_lustre.rates import without
 
         return without(filesystem, contribution, dead)
 
@@ -117,13 +116,13 @@ class FsxLustreKind(
 
     def stated_layout(self, filesystem: FsxLustreFileSystem, library: Library) -> FileLayout | None:
         """The library's own, else by the stripe count of the file system."""
-        from gridwright.filesystems.lustre_client.stated_layout import stated_layout
+        from gridwright.filesystems.lustre_client.layout import stated_layout
 
         return stated_layout(library.layout, filesystem.stripe_count)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """Every tier of every deployment type."""
-        from gridwright.filesystems.fsx_lustre.offers import fsx_offers
+        from gridwright.filesystems.fsx_lustre.rates import fsx_offers
 
         return fsx_offers(on_sale.catalog, on_sale.region)
 

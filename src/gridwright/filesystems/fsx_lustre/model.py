@@ -1,20 +1,109 @@
-"""FSx for Lustre as the grid spec describes it."""
+"""FSx for Lustre as the grid spec describes it, with the types of fields that only it has."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainValidator, WithJsonSchema
 
-from gridwright.filesystems.fsx_lustre.fields import FsxCapacity, TebibyteRate
-from gridwright.filesystems.fsx_lustre.metadata import MetadataOperations
-from gridwright.filesystems.lustre_client.fields import RootSquash, StripeCount, stripe_count
-from gridwright.filesystems.maintenance import MaintenanceWindow
+from gridwright.errors import nearest
+from gridwright.filesystems.lustre_client.fields import (
+    MaintenanceWindow,
+    RootSquash,
+    StripeCount,
+    stripe_count,
+)
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem
 from gridwright.spec.repository import DirectoryLink, Repository
+from gridwright.units import SIZE_PATTERN, TEBIBYTE_RATE_PATTERN, Bytes, Rate, UnitError
+from gridwright.yamltext.fields import FieldError, Written, read_size, read_total_rate
+from gridwright.yamltext.source import show
+
+FSX_STEP_GIB = 1200
+"""AWS sells FSx for Lustre in multiples of it (CreateFileSystem API reference, StorageCapacity)."""
+
+
+def _tebibyte_rate(value: object) -> int:
+    """Whole bytes per second for each TiB."""
+    example = "write what each TiB delivers, such as 200 MB/s/TiB"
+    text = value.strip() if isinstance(value, str) else ""
+    rate, slash, unit = text.rpartition("/")
+    if not slash or unit.strip() != "TiB":
+        raise UnitError(f"{show(value)} is not a rate per TiB", example)
+    return read_total_rate(rate).bytes_per_s
+
+
+def _fsx_capacity(value: object) -> Bytes:
+    """A size, where `2.4 TiB` is what AWS calls 2400 GiB.
+
+    AWS sells FSx for Lustre in GiB and names sizes in TiB of 1000 GiB; nothing that it sells is a
+    whole number of real TiB below 75, so the two are not confused.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*TiB", text, re.ASCII)
+    if found and (Fraction(found[1]) * 1000) % FSX_STEP_GIB == 0 and Fraction(found[1]) > 0:
+        return Bytes(Fraction(found[1]) * 1000 * 2**30)
+    # What lies between two steps is refused with both of them where the catalogue is known.
+    return Bytes(math.ceil(Fraction(found[1]) * 2**40)) if found else read_size(value)
+
+
+def _capacity_text(size: Bytes) -> str:
+    return f"{size // 2**30} GiB" if size % 2**30 == 0 else str(size)
+
+
+TebibyteRate = Annotated[
+    int,
+    Written(_tebibyte_rate, TEBIBYTE_RATE_PATTERN, "200 MB/s/TiB", lambda rate: f"{Rate(rate)}/TiB"),
+]
+"""Bytes per second that each TiB of a file system delivers."""
+
+FsxCapacity = Annotated[Bytes, Written(_fsx_capacity, SIZE_PATTERN, "2400 GiB", _capacity_text)]
+"""Storage capacity of FSx for Lustre: 2400 GiB, or 2.4 TiB as AWS calls it."""
+
+
+ON_OFFER = (1_500, 3_000, 6_000, 12_000)
+"""Operations per second, and multiples of the last (FSx API reference, LustreMetadataConfiguration)."""
+MOST = 192_000
+_WORDS = ("automatic", "none")
+_OFFERED = "1500, 3000, 6000, and multiples of 12000 up to 192000"
+
+
+def nearest_on_offer(iops: int) -> int:
+    """The number on offer that is nearest to one; the larger of two as near."""
+    step = ON_OFFER[-1]
+    whole = min(max((iops + step // 2) // step, 1) * step, MOST)
+    return min((*ON_OFFER, whole), key=lambda each: (abs(each - iops), -each))
+
+
+def _metadata(value: object) -> object:
+    if isinstance(value, str) and value in _WORDS:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        near = nearest_on_offer(value)
+        if near == value:
+            return value
+        raise FieldError(
+            f"{show(value)} metadata operations are not offered", f"write {near}, the nearest of {_OFFERED}"
+        )
+    word = nearest(value, _WORDS) if isinstance(value, str) else None
+    hint = f"did you mean {word}? " if word else ""
+    raise FieldError(
+        f"{show(value)} is no number of metadata operations", f"{hint}write automatic, none, or {_OFFERED}"
+    )
+
+
+MetadataOperations = Annotated[
+    Literal["automatic", "none"] | int,
+    PlainValidator(_metadata),
+    WithJsonSchema({"anyOf": [{"enum": list(_WORDS)}, {"type": "integer", "minimum": ON_OFFER[0]}]}),
+]
+"""Metadata operations per second."""
 
 
 class FsxLustreFileSystem(FileSystem):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from gridwright.filesystems.bandwidth_bursts import bandwidth_burst
-from gridwright.filesystems.disks import DiskRates, disk_rates
-from gridwright.filesystems.local.model import LocalFileSystem
 from gridwright.filesystems.resources import (
     OPERATIONS,
     Contribution,
@@ -15,23 +12,25 @@ from gridwright.filesystems.resources import (
     Route,
     Use,
 )
-from gridwright.filesystems.site import Site, shares_network, volume_limit
+from gridwright.filesystems.servers import DiskRates, bandwidth_burst, disk_rates
+from gridwright.filesystems.site import Site, shares_network, stated_routes, volume_limit
+from gridwright.spec.storage import Delivery, Disks
 from gridwright.units import format_rate
 
 
-def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contribution:
+def contribute(name: str, described: Disks | None, delivers: Delivery | None, site: Site) -> Contribution:
     """What each node's disks deliver. Problems with the spec are noted at the site."""
     instance = site.nodes.instance
     disks: DiskRates | str = "nothing is known of its disks"
-    if filesystem.disks is not None and instance is not None:
-        disks = disk_rates(filesystem.disks, instance, site, "filesystems", name, "disks")
-    elif filesystem.disks is not None and filesystem.delivers is None and not site.spec.is_cloud:
+    if described is not None and instance is not None:
+        disks = disk_rates(described, instance, site, "filesystems", name, "disks")
+    elif described is not None and delivers is None and not site.spec.is_cloud:
         site.report(
             ("filesystems", name, "disks"),
             f"disks are looked up in the catalogue of a cloud, and provider {site.spec.provider} has none",
             "write delivers: {write: 500 MB/s, read: 500 MB/s} with what the disks deliver",
         )
-    stated = _delivered(name, filesystem)
+    stated = stated_routes(f"{name}.disks", "disks of a node", delivers)
     if isinstance(disks, str):
         return Contribution(
             stated, outlives_node=False, unknown="" if len(stated) == len(OPERATIONS) else disks
@@ -43,19 +42,6 @@ def contribute(name: str, filesystem: LocalFileSystem, site: Site) -> Contributi
         capacity_bytes=disks.capacity_bytes * site.nodes.count,
         outlives_node=disks.are_volumes,
     )
-
-
-def _delivered(name: str, filesystem: LocalFileSystem) -> dict[Operation, Route]:
-    """What the spec says that the disks deliver."""
-    delivers = filesystem.delivers
-    rates = {"write": delivers.write, "read": delivers.read} if delivers else {}
-    routes: dict[Operation, Route] = {}
-    for operation in OPERATIONS:
-        if rate := rates.get(operation):
-            what = f"disks of a node ({rate} {operation}, as the spec says)"
-            resource = Resource(f"{name}.disks-{operation}", what, "node", rate.bytes_per_s, "the grid spec")
-            routes[operation] = Route((Use(resource),))
-    return routes
 
 
 def _route(name: str, disks: DiskRates, operation: Operation, site: Site) -> Route:

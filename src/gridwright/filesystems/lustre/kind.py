@@ -7,22 +7,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
-from gridwright.filesystems.capabilities import Changelogs, CloudFindings, Degradation, LazyLoad, Offers
+from gridwright.filesystems.kind import (
+    Changelogs,
+    CloudFindings,
+    Degradation,
+    LazyLoad,
+    Offers,
+    ServerPorts,
+)
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.lustre_client.client import LustreClientKind
-from gridwright.filesystems.lustre_client.fields import NOBODY, NOT_SQUASHED
-from gridwright.filesystems.ports import LNET, ServerPorts
-from gridwright.filesystems.service_model import SERVICE_FIELDS
-from gridwright.filesystems.service_problems import service_problems
+from gridwright.filesystems.lustre_client.fields import LNET, NOBODY, NOT_SQUASHED
+from gridwright.filesystems.service_model import SERVICE_FIELDS, service_problems
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Run
     from gridwright.filesystems.layout import FileLayout
-    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.offers import Offer, OnSale
-    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.resources import Contribution, DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.site import Site
     from gridwright.spec.library import Library
     from gridwright.spec.model import GridSpec
@@ -105,7 +109,7 @@ class LustreKind(
 
     def parts(self, filesystem: LustreFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
         """Its servers and targets, as far as they are known."""
-        from gridwright.filesystems.lustre.loss import parts
+        from gridwright.filesystems.lustre.rates import parts
 
         return parts(filesystem, contribution)
 
@@ -113,7 +117,7 @@ class LustreKind(
         self, filesystem: LustreFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
     ) -> DegradedRates:
         """What is left of it until they are back."""
-        from gridwright.filesystems.lustre.loss import without
+        from gridwright.filesystems.lustre.rates import without
 
         return without(filesystem, contribution, dead)
 
@@ -127,7 +131,7 @@ class LustreKind(
 
     def changelog_source(self, filesystem: LustreFileSystem) -> str | None:
         """Of one that is there already: servers that the provider builds are set up by themselves."""
-        from gridwright.filesystems.lustre_client.mounts import file_system_name
+        from gridwright.filesystems.lustre_client.parameters import file_system_name
 
         return file_system_name(filesystem.source) if filesystem.source else None
 
@@ -152,13 +156,13 @@ class LustreKind(
 
     def stated_layout(self, filesystem: LustreFileSystem, library: Library) -> FileLayout | None:
         """The library's own, else by the stripe count of the file system."""
-        from gridwright.filesystems.lustre_client.stated_layout import stated_layout
+        from gridwright.filesystems.lustre_client.layout import stated_layout
 
         return stated_layout(library.layout, filesystem.stripe_count)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """Servers of the instance types that are on sale."""
-        from gridwright.filesystems.lustre.offers import lustre_offers
+        from gridwright.filesystems.lustre.rates import lustre_offers
 
         return lustre_offers(on_sale)
 

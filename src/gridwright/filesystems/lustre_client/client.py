@@ -1,25 +1,72 @@
-"""Questions that every kind of Lustre file system answers alike."""
+"""Questions that every kind of Lustre file system answers alike, and the tuning rows of its parameters."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from gridwright.errors import Finding
-from gridwright.filesystems.capabilities import ClientSettings, Layouts, TargetReports
-from gridwright.filesystems.kind import FileSystemKind, M
-from gridwright.filesystems.mount_entry import MountEntry
+from gridwright.filesystems.kind import (
+    ClientSettings,
+    FileSystemKind,
+    Layouts,
+    M,
+    MountEntry,
+    TargetReports,
+    TuningKind,
+)
 from gridwright.services.playbook_role import PlaybookRole
 
 if TYPE_CHECKING:
     from gridwright.filesystems.allocation import TargetSpace
-    from gridwright.filesystems.desired_layout import DesiredLayout
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.layout import FileLayout, LayoutProblem
-    from gridwright.filesystems.library_layouts import LibraryLayouts
-    from gridwright.filesystems.moving import FileMover
-    from gridwright.filesystems.tuning_kind import TuningKind
+    from gridwright.filesystems.layout import (
+        DesiredLayout,
+        FileLayout,
+        FileMover,
+        LayoutProblem,
+        LibraryLayouts,
+    )
+
+
+_SERVERS_LIMIT = {"mdc.*.max_mod_rpcs_in_flight": "mdc.*.import"}
+"""Parameters that a server limits, and where the client keeps what it was told when it connected."""
+
+
+def _command(key: str) -> list[str]:
+    return ["lctl", "get_param", key, *filter(None, [_SERVERS_LIMIT.get(key)])]
+
+
+def bound(printed: str, name: str) -> str | None:
+    """The lowest limit of that name among connections, out of `       max_mod_rpcs: 8` of their imports."""
+    found = re.findall(rf"^\s+{re.escape(name)}:\s*(\d{{1,9}})\s*$", printed, re.MULTILINE)
+    return min(found, key=int, default=None)
+
+
+def values(printed: str, key: str = "") -> str | None:
+    """Out of `osc.scratch-OST0000-osc-ffff.max_dirty_mb=256` a line each, different values with commas.
+
+    Connections of a metadata server to its targets have limits of their own, and are left out. Without root
+    some come back empty.
+    """
+    wanted = key.rpartition(".")[2]
+    rows = [line.partition("=") for line in printed.splitlines()]
+    found = {
+        value.strip()
+        for name, _, value in rows
+        if value.strip() and "-osc-MDT" not in name and name.endswith(wanted)
+    }
+    return ", ".join(sorted(found)) or None
+
+
+TUNING_KINDS = tuple(
+    TuningKind(name=name, words="lctl", command=_command, value=values, bound=bound, role=role)
+    for name, role in (("lustre-client", "lustre_client"), ("lustre-server", "lustre_server"))
+)
+"""Servers are set by the role of a provider that makes them."""
+
 
 _PACKAGE = "gridwright.filesystems.lustre_client"
 
@@ -52,8 +99,6 @@ class LustreClientKind(FileSystemKind[M], ClientSettings[M], Layouts[M], TargetR
 
     def tuning_kinds(self) -> Sequence[TuningKind]:
         """Parameters of clients, and of servers that the provider makes."""
-        from gridwright.filesystems.lustre_client.settings import TUNING_KINDS
-
         return TUNING_KINDS
 
     def playbook_roles(self) -> Sequence[PlaybookRole]:
@@ -78,7 +123,7 @@ class LustreClientKind(FileSystemKind[M], ClientSettings[M], Layouts[M], TargetR
 
     def no_space(self, run: Run, mount_point: str, path: str) -> str | None:
         """The full targets that the file lies on."""
-        from gridwright.filesystems.lustre_client.no_space import no_space
+        from gridwright.filesystems.lustre_client.health import no_space
 
         return no_space(run, mount_point, path)
 
@@ -96,50 +141,50 @@ class LustreClientKind(FileSystemKind[M], ClientSettings[M], Layouts[M], TargetR
 
     def layout_command(self, filesystem: M, layout: FileLayout, directory: str) -> list[str]:
         """`lfs setstripe`."""
-        from gridwright.filesystems.lustre_client.layout_command import set_layout_command
+        from gridwright.filesystems.lustre_client.layout import set_layout_command
 
         return set_layout_command(layout, directory)
 
     def target_space(self, filesystem: M, run: Run, mount_point: str) -> Sequence[TargetSpace]:
         """As `lfs df` tells it."""
-        from gridwright.filesystems.lustre_client.lfs_df import target_space
+        from gridwright.filesystems.lustre_client.targets import target_space
 
         return target_space(run, mount_point)
 
     def printed_target_space(self, text: str, where: str) -> Mapping[str, Sequence[TargetSpace]]:
         """Out of what `lfs df` printed."""
-        from gridwright.filesystems.lustre_client.lfs_df import parse_target_space
+        from gridwright.filesystems.lustre_client.targets import parse_target_space
 
         return parse_target_space(text, where)
 
     def layout_problems(self, layout: FileLayout) -> Sequence[LayoutProblem]:
         """What `lfs setstripe` would refuse, or quietly change."""
-        from gridwright.filesystems.lustre_client.layout_command import layout_problems
+        from gridwright.filesystems.lustre_client.layout import layout_problems
 
         return layout_problems(layout)
 
     def set_layout(self, filesystem: M | None, run: Run, directory: str, layout: FileLayout) -> FileLayout:
         """By `lfs setstripe`; directories made in it inherit it."""
-        from gridwright.filesystems.lustre_client.layout_command import apply_layout
+        from gridwright.filesystems.lustre_client.layout import apply_layout
 
         return apply_layout(run, directory, layout)
 
     def mover(self, filesystem: M, run: Run) -> FileMover:
         """By `lfs migrate`."""
-        from gridwright.filesystems.lustre_client.migrate import LustreMover
-        from gridwright.filesystems.lustre_client.mounts import file_system_name
+        from gridwright.filesystems.lustre_client.layout import LustreMover
+        from gridwright.filesystems.lustre_client.parameters import file_system_name
 
         return LustreMover(run, file_system_name(self.source(filesystem) or ""))
 
     def default_layout(self, filesystem: M) -> FileLayout:
         """Small files on one target, large ones on all."""
-        from gridwright.filesystems.lustre_client.layout_command import ADVISED
+        from gridwright.filesystems.lustre_client.layout import ADVISED
 
         return ADVISED
 
     def library_layouts(self, filesystem: M, run: Run, directory: str) -> LibraryLayouts | None:
         """By a scan where this Gridwright and the file system are."""
-        from gridwright.filesystems.lustre_client.library_scan import library_layouts
+        from gridwright.filesystems.lustre_client.library_findings import library_layouts
 
         return library_layouts(run, directory)
 

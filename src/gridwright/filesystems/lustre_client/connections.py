@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre_client.parameters import Parameters, read_parameters
-from gridwright.filesystems.lustre_client.stats import parse_stats
+from gridwright.filesystems.lustre_client.parameters import Parameters, parse_stats, read_parameters
 
 Kind = Literal["OST", "MDT"]
 

@@ -1,4 +1,4 @@
-"""Fields of Lustre in a grid spec: over how many targets a file is striped, and who root of a client is."""
+"""Fields of Lustre in a grid spec: stripes of files, who root of a client is, when a service maintains it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
-from gridwright.yamltext.fields import FieldError, Written
+from gridwright.yamltext.fields import FieldError, Written, matching
 from gridwright.yamltext.source import show
+
+MAINTENANCE_PATTERN = r"^(mon|tue|wed|thu|fri|sat|sun):([01][0-9]|2[0-3]):[0-5][0-9]$"
+
+MaintenanceWindow = Annotated[
+    str, matching(MAINTENANCE_PATTERN, "a day and a time", "one in UTC, such as sun:03:00")
+]
+"""A day of the week and a time in UTC: sun:03:00."""
+
 
 ROOT_SQUASH_PATTERN = r"^[0-9]{1,10}:[0-9]{1,10}$"
 NOT_SQUASHED = "none"
@@ -58,3 +67,8 @@ SquashedByDefault = Annotated[
     str, Written(_squashed_or_not, rf"{ROOT_SQUASH_PATTERN}|^{NOT_SQUASHED}$", NOBODY)
 ]
 """UID:GID, or none."""
+
+
+LNET = (Ports("Lustre", 988, 988), Ports("LustreReserved", 1018, 1023))
+"""LNet over TCP: where it listens, and the ports that it calls from (FSx for Lustre User Guide, file system
+access control with Amazon VPC)."""

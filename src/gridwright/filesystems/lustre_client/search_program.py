@@ -9,16 +9,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.layout import FileLayout, FilePlacement, misplaced_bytes
 from gridwright.filesystems.lustre_client.attribute import (
     ATTRIBUTES,
     Scanned,
     SeenFile,
     Unread,
     list_files,
+    was_appended,
 )
-from gridwright.filesystems.lustre_client.judged_files import was_appended
-from gridwright.filesystems.moving import FilePlacement, misplaced_bytes
 from gridwright.messages import decode, encode
 
 MOST = 20_000

@@ -1,6 +1,7 @@
-"""What a Lustre server tells of its targets while people watch: traffic, locks, room, recovery, connections.
+"""What a Lustre node tells while people watch: of a server traffic, jobs, locks, room, recovery, connections.
 
-Metrics have the names that lustrefs-exporter has for them, where they mean the same.
+Metrics have the names that lustrefs-exporter has for them, where they mean the same. `WATCHER` answers a
+monitor.
 """
 
 from __future__ import annotations
@@ -8,20 +9,17 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from gridwright import _native
 from gridwright.errors import environment_error
+from gridwright.filesystems.counters import FigureSource, ReadCounts, Reading
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.lustre_client.brw_stats import parse_brw_stats
-from gridwright.filesystems.lustre_client.parameter_files import ParameterFiles
-from gridwright.filesystems.lustre_client.parameters import read_parameters, whole_number
-from gridwright.filesystems.lustre_client.recovery import recovery_readings
-from gridwright.filesystems.lustre_client.served_jobs import ServedJobs
-from gridwright.filesystems.lustre_client.stats import Stats, parse_stats
-from gridwright.filesystems.reading import FigureSource, Reading
+from gridwright.filesystems.lustre_client.counters import ClientCounters, ParameterFiles
+from gridwright.filesystems.lustre_client.parameters import Stats, parse_stats, read_parameters, whole_number
 
 _SLOW_S, _SHAPES_S, _PROCESS_S = 10.0, 30.0, 60.0
 _PART = 0.002
@@ -216,3 +214,136 @@ def _connection(parameter: str) -> tuple[str, str] | None:
     """`ffff8aa3` and `scratch-OST0000` out of `osc.scratch-OST0000-osc-ffff8aa3.state`; None of others."""
     found = re.fullmatch(r"(.+-(?:OST|MDT)[0-9a-f]{4})-(?:osc|mdc)-(.+)", parameter.split(".")[1])
     return (found[2], found[1]) if found else None
+
+
+MOST_SERIES = 100
+"""Of each level (jobs, jobs on a target) and kind of target; all others are one series, called OTHER."""
+OTHER = "other"
+_LAYERS = (("ost", "obdfilter"), ("mdt", "mdt"))
+
+
+@dataclass(slots=True)
+class ServedJobs:
+    """Follows the jobs of all targets of this server.
+
+    A job's row has the time of its last request, and no time of its own, so rates are over the time between
+    readings. What moved before the first reading has no rate. A job's first interval, and any in which it is
+    not among those that move most, is in the series of the others, so that rates add up to what was moved.
+    """
+
+    files: ParameterFiles
+    clock: Callable[[], float] = time.time
+    """Seconds since 1970, as Lustre on this node has them: a row that began later was not there before."""
+    _tally: _native.JobTally = field(default_factory=lambda: _native.JobTally(MOST_SERIES))
+
+    def read(self) -> list[Reading]:
+        """All series. Raises GridwrightError (status ENVIRONMENT) where no target can be read."""
+        places = [
+            (component, name.split(".")[1].rpartition("-")[0], name.split(".")[1], path)
+            for component, layer in _LAYERS
+            for name, path in self.files.find(f"{layer}.*.job_stats")
+        ]
+        jobs, pairs, failed, unfollowed = self._tally.look(places, self.clock())
+        at = time.monotonic()
+        if failed and len(failed) == len(places):
+            raise environment_error(f"job_stats of {failed[0][0]}: {failed[0][1]}")
+        beyond = [Reading("gridwright_unfollowed_jobs", (), unfollowed, at)] if unfollowed else []
+        return [*_of_jobs(jobs, at), *_of_targets(pairs, at), *beyond]
+
+
+_Rows = Sequence[tuple[str, str, str | None, float, list[int]]]
+
+
+def _of_jobs(rows: _Rows, at: float) -> Iterator[Reading]:
+    names = ("read_bytes", "written_bytes", "reads", "writes", "operations")
+    for component, filesystem, job, since, figures in rows:
+        labels = (component, filesystem, OTHER if job is None else job)
+        for name, value in zip(names, figures, strict=True):
+            yield Reading(f"gridwright_served_job_{name}_total", labels, value, at, since)
+
+
+def _of_targets(rows: _Rows, at: float) -> Iterator[Reading]:
+    for component, target, job, since, figures in rows:
+        name = OTHER if job is None else job
+        read, written, reads, writes, operations = figures
+        if component == "ost":
+            for way, moved, samples in (("read", read, reads), ("write", written, writes)):
+                of = (component, way, target, name)
+                yield Reading(f"lustre_job_{way}_bytes_total", of, moved, at, since)
+                yield Reading(f"lustre_job_{way}_samples_total", of, samples, at, since)
+        labels = (component, target, name)
+        yield Reading("gridwright_target_job_operations_total", labels, operations, at, since)
+
+
+_SHAPES: Mapping[str, str] = {
+    "pages per bulk r/w": "lustre_pages_per_bulk_rw_total",
+    "disk I/O size": "lustre_disk_io_total",
+    "I/O time (1/1000s)": "lustre_io_time_milliseconds_total",
+}
+"""Histograms that tell most, with the names of lustrefs-exporter: how many, by the label `size`."""
+_TIME = r"^{}:?\s+([0-9]{{1,12}}(?:\.[0-9]{{1,9}})?)"
+_ROW = re.compile(r"^([0-9]{1,12})([KMG]?):\s+([0-9]{1,20})\s[^|]*\|\s+([0-9]{1,20})\s")
+_SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def parse_brw_stats(component: str, target: str, text: str) -> Iterator[Reading]:
+    """All counts of a target but those of what never happened, by the time of its own snapshot."""
+    snapshot, start = (re.search(_TIME.format(name), text, re.MULTILINE) for name in _HEAD)
+    at_s = float(snapshot[1]) if snapshot else time.monotonic()
+    since_s = float(start[1]) if snapshot and start else None
+    metric = ""
+    for line in text.splitlines():
+        if row := _ROW.match(line):
+            size = str(int(row[1]) * _SCALE[row[2]])
+            for way, count in (("read", row[3]), ("write", row[4])):
+                if metric and count.strip("0"):
+                    yield Reading(metric, (component, way, size, target), int(count), at_s, since_s)
+        elif "cum %" in line:
+            metric = next((_SHAPES[name] for name in _SHAPES if line.startswith(name)), "")
+
+
+_HEAD = ("snapshot_time", "start_time")
+
+
+STATES: Mapping[str, int] = {
+    "COMPLETE": 0,
+    "INACTIVE": 1,
+    "WAITING": 2,
+    "WAITING_FOR_CLIENTS": 3,
+    "RECOVERING": 4,
+}
+"""The figures that lustrefs-exporter has for the words of recovery_status; any other word is UNKNOWN."""
+UNKNOWN = 5
+_CLIENTS = re.compile(r"^(connected|completed|evicted)_clients:\s*(\d{1,9})(?:/(\d{1,9}))?", re.MULTILINE)
+
+
+def recovery_readings(component: str, target: str, text: str, at_s: float) -> Iterator[Reading]:
+    """Out of the value of `recovery_status`; nothing where it says no status."""
+    word = re.search(r"^\s*status:\s*([A-Z_]+)", text, re.MULTILINE)
+    if word is None:
+        return
+    labels = (component, target)
+    yield Reading("recovery_status", labels, STATES.get(word[1], UNKNOWN), at_s)
+    expected = None
+    for name, count, of in _CLIENTS.findall(text):
+        yield Reading(f"recovery_status_{name}_clients", labels, int(count), at_s)
+        expected = int(of) if of else expected
+    if expected is not None:
+        yield Reading("gridwright_recovery_expected_clients", labels, expected, at_s)
+    if left := re.search(r"^time_remaining:\s*(\d{1,9})", text, re.MULTILINE):
+        yield Reading("gridwright_recovery_seconds_left", labels, int(left[1]), at_s)
+
+
+class LustreWatcher:
+    """Answers for clients and servers; see `FileSystemKind`."""
+
+    def mount_counters(self, run: Run, mount_point: str, root: Path | None = None) -> ReadCounts:
+        """By target, as the client counts them."""
+        return ClientCounters(run, mount_point, None if root is None else ParameterFiles(root)).read
+
+    def server_figures(self, run: Run, root: Path) -> Mapping[str, FigureSource]:
+        """Of its targets on a server, and of connections to them on a client."""
+        return server_figures(run, root)
+
+
+WATCHER = LustreWatcher()

@@ -1,17 +1,22 @@
-"""MooseFS in a lab: master and chunk servers on its storage nodes, mounts on the nodes that use it."""
+"""MooseFS in a lab: its daemons on storage nodes, mounts on nodes that use it, and who may speak with them.
+
+A client of MooseFS says itself which user it acts for, so whoever speaks its protocol is root to the file
+system: to the master, and through the port that each mount has for MooseFS' own tools, which asks for nothing
+(`mfsclient/masterproxy.c`). Chunk servers ask nobody for anything. So its own daemons and root alone may, by
+passwords and by rules of each node's kernel: nftables know the user of a process.
+"""
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridwright.errors import GridwrightError
-from gridwright.filesystems.moosefs.guard import PROXY, USER, password, server_code
+from gridwright.filesystems.kind import UNTRUSTED
 from gridwright.filesystems.moosefs.health import connected_servers
-from gridwright.filesystems.moosefs.model import MooseFileSystem
-from gridwright.filesystems.mount_entry import UNTRUSTED
 from gridwright.services.service import (
     ServiceNode,
     ServiceNodes,
@@ -22,6 +27,83 @@ from gridwright.services.service import (
     runs,
     start_daemon,
 )
+
+USER = "mfs"
+PORTS = "9419-9422"
+"""Of a master for change logs, chunk servers and clients, and of chunk servers."""
+PROXY = "127.94.21.1"
+"""Where mounts listen for tools: an address of the loopback that nothing else uses, as the port is any."""
+RULES = "/etc/mfs/gridwright.nft"
+_TABLE = "inet gridwright_moosefs"
+_LINE = 32
+"""Bytes of a secret."""
+
+
+def password(lab: ServiceNodes, filesystem: str) -> str:
+    """By which mounts are let in. Raises GridwrightError (ENVIRONMENT)."""
+    return _secret(lab, f"{filesystem}.mount")
+
+
+def _server_code(lab: ServiceNodes, filesystem: str) -> str:
+    """By which chunk servers are let in. Raises GridwrightError (ENVIRONMENT)."""
+    return _secret(lab, f"{filesystem}.servers")
+
+
+def _secret(lab: ServiceNodes, name: str) -> str:
+    return lab.secret(f"moosefs.{name}", lambda: secrets.token_hex(_LINE).encode()).decode()
+
+
+class Guard:
+    """Rules on every node of the lab: no process of a user's gets through to a daemon of MooseFS."""
+
+    patience_s = 20.0
+
+    def __init__(self, filesystem: str, nodes: Sequence[str]) -> None:
+        self.name = f"moosefs-guard-{filesystem}"
+        self.nodes = nodes
+
+    def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
+        """Write the rules."""
+        run_on_nodes(lab, nodes, lambda node: node.write(RULES, _rules(_number_of_user(node))))
+
+    def start(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
+        """Put the rules into force. Raises GridwrightError: without them nothing of MooseFS is started."""
+        run_on_nodes(lab, nodes, _load)
+
+    def lacking(self, lab: ServiceNodes, node: str) -> str | None:
+        """The rules are in force."""
+        there = lab.nodes[node].run(["nft", "list", "table", *_TABLE.split()], timeout_s=4.0)
+        return f"the rules of {RULES} are not in force" if there.status else None
+
+
+def _load(node: ServiceNode) -> None:
+    call(node, ["nft", "--file", RULES])
+
+
+def _number_of_user(node: ServiceNode) -> int:
+    return int(call(node, ["id", "-u", USER]))
+
+
+def _rules(daemons: int) -> str:
+    others = f"meta skuid != {{ 0, {daemons} }}"
+    to_mounts, to_servers = f"ip daddr {PROXY} meta l4proto tcp", f"tcp dport {PORTS}"
+    return f"""# Written by Gridwright. Who speaks with MooseFS says itself which user it is.
+table {_TABLE}
+delete table {_TABLE}
+table {_TABLE} {{
+    chain output {{
+        type filter hook output priority filter; policy accept;
+        {to_servers} {others} counter reject with tcp reset
+        {to_mounts} {others} counter reject with tcp reset
+    }}
+    # Of containers, whoever runs in them.
+    chain forward {{
+        type filter hook forward priority filter; policy accept;
+        {to_servers} counter reject with tcp reset
+    }}
+}}
+"""
+
 
 CONFIGURATION = "/etc/mfs"
 STATE = "/var/lib/mfs"
@@ -69,7 +151,7 @@ class Master:
                 CHANGELOG_SAVE_MODE=1,
                 # Copies that a lost chunk server had are made anew soon after the start of a lab.
                 REPLICATIONS_DELAY_INIT=10,
-                AUTH_CODE=server_code(lab, self._filesystem),
+                AUTH_CODE=_server_code(lab, self._filesystem),
             ),
             **_SECRET,
         )
@@ -115,7 +197,7 @@ class ChunkServers:
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Write their configuration, and make the directories of their data."""
-        code = server_code(lab, self._filesystem)
+        code = _server_code(lab, self._filesystem)
 
         def put(node: ServiceNode) -> None:
             state = f"{STATE}/chunkserver"
@@ -180,16 +262,16 @@ class MountPoint:
     patience_s = 40.0
 
     def __init__(
-        self, filesystem: str, described: MooseFileSystem, server: str, nodes: Sequence[str]
+        self, filesystem: str, path: str, server: str, nodes: Sequence[str], *, copies: int, suid: bool
     ) -> None:
         self.name = f"mount-{filesystem}"
         self._filesystem = filesystem
         self._options = f"{CONFIGURATION}/mount-{filesystem}.cfg"
         self.nodes = nodes
         self._server = server
-        self._copies = described.copies
-        self._path = str(described.path)
-        self._protection = () if described.suid else UNTRUSTED
+        self._copies = copies
+        self._path = path
+        self._protection = () if suid else UNTRUSTED
 
     def prepare(self, lab: ServiceNodes, nodes: Sequence[str]) -> None:
         """Write the password, for root alone, and make the directory that it is mounted on."""

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from gridwright.filesystems.capabilities import LabServices, ServerHealth
-from gridwright.filesystems.kind import FileSystemKind
-from gridwright.filesystems.moosefs.model import MooseFileSystem
+from pydantic import Field
+
+from gridwright.filesystems.kind import FileSystemKind, LabServices, ServerHealth, StorageNodes
+from gridwright.spec.fields import Change, Update
+from gridwright.spec.filesystem import NEW_KIND, FileSystem
+from gridwright.spec.storage import MOST_SERVERS
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.in_lab import StorageNodes
     from gridwright.filesystems.resources import Contribution
     from gridwright.filesystems.site import Site
     from gridwright.services.service import Service, ServiceNodes
+
+
+class MooseFileSystem(FileSystem):
+    """MooseFS: a master and chunk servers of one's own, mounted through FUSE."""
+
+    type: Annotated[Literal["moosefs"], NEW_KIND] = Field(
+        description="The kind of file system: moosefs is MooseFS on servers of one's own."
+    )
+    servers: Annotated[int, Update(Change.REBUILD, "chunk servers are added or emptied by hand")] = Field(
+        default=2,
+        ge=1,
+        le=MOST_SERVERS,
+        description="How many chunk servers it has; the first one is the master, too.",
+    )
+    copies: Annotated[int, Update(Change.LIVE, "new files have it; old ones are copied")] = Field(
+        default=1, ge=1, le=9, description="On how many chunk servers each piece of data is kept (its goal)."
+    )
 
 
 # Resident memory of daemons after their start, as measured in a lab: a master has hash tables.
@@ -52,7 +71,7 @@ class MooseFsKind(FileSystemKind[MooseFileSystem], LabServices[MooseFileSystem],
     ) -> Health:
         """As the master of the mount tells it."""
         from gridwright.filesystems.moosefs.health import MASTER, health, master_of_mount
-        from gridwright.filesystems.mount_table import mount_of, read_mounts
+        from gridwright.filesystems.mounts import mount_of, read_mounts
 
         mount = mount_of(mount_point, read_mounts(run))
         is_fuse = mount is not None and mount.type.startswith("fuse")
@@ -79,15 +98,21 @@ class MooseFsKind(FileSystemKind[MooseFileSystem], LabServices[MooseFileSystem],
         self, name: str, filesystem: MooseFileSystem, storage: StorageNodes
     ) -> Sequence[Service[ServiceNodes]]:
         """What keeps their ports from users, the master, the chunk servers, and the mounts."""
-        from gridwright.filesystems.moosefs.daemons import ChunkServers, Master, MountPoint
-        from gridwright.filesystems.moosefs.guard import Guard
+        from gridwright.filesystems.moosefs.daemons import ChunkServers, Guard, Master, MountPoint
 
         first = storage.servers[0]
         return (
             Guard(name, storage.all_nodes),
             Master(name, first),
             ChunkServers(name, storage.servers, directory=storage.directory, keep_free=storage.keep_free),
-            MountPoint(name, filesystem, first, storage.clients),
+            MountPoint(
+                name,
+                str(filesystem.path),
+                first,
+                storage.clients,
+                copies=filesystem.copies,
+                suid=filesystem.suid,
+            ),
         )
 
     def lab_memory_bytes(self, filesystem: MooseFileSystem, clients: int) -> int:

@@ -1,27 +1,93 @@
-"""The kind of file systems that an NFS server exports."""
+"""Directories that an NFS server exports: their section of the grid spec, and what the kind answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from gridwright.filesystems.capabilities import ClientSettings, Degradation
-from gridwright.filesystems.kind import FileSystemKind
-from gridwright.filesystems.mount_entry import MountEntry
-from gridwright.filesystems.nfs.model import NfsFileSystem
-from gridwright.filesystems.nfs_client.mount_facts import NFS_TRANSFER_BYTES
-from gridwright.filesystems.ports import ServerPorts
-from gridwright.filesystems.service_problems import service_problems
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from gridwright.filesystems.kind import ClientSettings, Degradation, FileSystemKind, MountEntry, ServerPorts
+from gridwright.filesystems.nfs_client import NFS_TRANSFER_BYTES
+from gridwright.filesystems.service_model import ServiceFileSystem, service_problems
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import Ports
-from gridwright.yamltext.fields import FieldError
+from gridwright.spec.fields import Change, HostName, Update
+from gridwright.spec.filesystem import NEW_KIND
+from gridwright.spec.storage import Delivery
+from gridwright.yamltext.fields import FieldError, matching
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
-    from gridwright.filesystems.resources import Contribution
+    from gridwright.filesystems.resources import (
+        Contribution,
+        DeadPart,
+        DegradedRates,
+        PartGroup,
+    )
     from gridwright.filesystems.site import Site
+
+
+EXPORT_PATTERN = r"^/[A-Za-z0-9._/@+-]{0,1023}$"
+
+
+def _version_text(value: object) -> object:
+    """4.2 and 3 of YAML as text. What is no version is refused by the type."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+NfsVersion = Annotated[
+    Literal["4.2", "4.1", "4.0", "3"],
+    BeforeValidator(_version_text),
+    WithJsonSchema({"enum": ["4.2", "4.1", "4.0", "3", 4.2, 4.1, 4.0, 3]}),
+]
+"""A version of NFS as nfs(5) has it; unquoted it is a number in YAML."""
+ExportPath = Annotated[
+    str, matching(EXPORT_PATTERN, "an absolute directory of a server", "one, such as /export/grid")
+]
+"""A directory that an NFS server exports."""
+
+
+class NfsFileSystem(ServiceFileSystem):
+    """A directory that an NFS server exports."""
+
+    type: Annotated[Literal["nfs"], NEW_KIND] = Field(
+        description="The kind of file system: nfs is a directory that an NFS server exports."
+    )
+    server: Annotated[HostName, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        description="Host name or address of the server."
+    )
+    export: Annotated[ExportPath, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        description="The directory that it exports, such as /export/grid."
+    )
+    version: Annotated[NfsVersion, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        default="4.2", description="The version of NFS: 4.2, 4.1, 4.0 or 3."
+    )
+    connections: Annotated[int, Update(Change.REMOUNT, "nodes mount it anew")] = Field(
+        default=1,
+        ge=1,
+        le=16,
+        description="TCP connections of a node to the server, as nconnect of nfs(5); one flow of a cloud's "
+        "network is slower than its NIC.",
+    )
+    delivers: Annotated[Delivery | None, Update(Change.LIVE, "only predictions read it")] = Field(
+        default=None,
+        description="What the server is known to deliver to all nodes together. Not beside offer and limits, "
+        "which say more.",
+    )
+
+
+def _check_version(name: str, filesystem: NfsFileSystem, site: Site) -> None:
+    """Note a version that the offer does not speak: the mount would be refused."""
+    offer = site.catalog.offers.get(filesystem.offer or "")
+    newest = offer.figure("version_max") if offer else None
+    if offer is not None and newest is not None and float(filesystem.version) > newest:
+        site.report(
+            ("filesystems", name, "version"),
+            f"{offer.name} speaks NFS up to {newest:g}, and this is {filesystem.version}: mounts would fail",
+            f"write version: {newest:g}",
+        )
 
 
 class NfsKind(FileSystemKind[NfsFileSystem], ClientSettings[NfsFileSystem], Degradation[NfsFileSystem]):
@@ -44,14 +110,37 @@ class NfsKind(FileSystemKind[NfsFileSystem], ClientSettings[NfsFileSystem], Degr
         yield from service_problems(fields)
 
     def contribute(self, name: str, filesystem: NfsFileSystem, site: Site) -> Contribution:
-        """What the spec says that the server delivers."""
-        from gridwright.filesystems.nfs.rates import contribute
+        """What the server is said to deliver, shared by all nodes, behind the network of each.
 
-        return contribute(name, filesystem, site)
+        No catalogue lists NFS servers: without `delivers`, an offer or limits nothing is known of its rates.
+        """
+        from gridwright.filesystems.resources import OPERATIONS, Contribution
+        from gridwright.filesystems.service_rates import service_contribution, stated_costs
+        from gridwright.filesystems.site import stated_routes
+
+        if filesystem.has_service_figures:
+            _check_version(name, filesystem, site)
+            connections = filesystem.connections
+            return service_contribution(
+                name, filesystem, site, "NFS", protocol="nfs", connections=connections
+            )
+        what = f"NFS server {filesystem.server}"
+        routes = stated_routes(f"{name}.server", what, filesystem.delivers, site.nodes)
+        missing = [operation for operation in OPERATIONS if operation not in routes]
+        return Contribution(
+            routes,
+            stated_costs(what, filesystem),
+            capacity_bytes=None if filesystem.capacity is None else int(filesystem.capacity),
+            # It is one server: what is behind it may outlive it, and nobody can say so from here.
+            outlives_server=False,
+            unknown=f"nobody says what its server delivers ({' and '.join(missing)}; limits: says it)"
+            if missing
+            else "",
+        )
 
     def parts(self, filesystem: NfsFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
         """The one server; a service with an offer replaces its own."""
-        from gridwright.filesystems.loss import PartGroup
+        from gridwright.filesystems.resources import PartGroup
 
         return () if filesystem.offer is not None else (PartGroup("server", "server", 1),)
 
@@ -59,7 +148,7 @@ class NfsKind(FileSystemKind[NfsFileSystem], ClientSettings[NfsFileSystem], Degr
         self, filesystem: NfsFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
     ) -> DegradedRates:
         """Nothing: mounts are hard, so whoever touches a file waits."""
-        from gridwright.filesystems.loss import DegradedRates
+        from gridwright.filesystems.resources import DegradedRates
 
         words = f"{filesystem.server} is its only server: whoever touches a file waits until it is back"
         return DegradedRates(0.0, "unavailable", 1.0, words)

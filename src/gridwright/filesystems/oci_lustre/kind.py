@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import Finding
-from gridwright.filesystems.capabilities import Offers
+from gridwright.filesystems.kind import Offers
 from gridwright.filesystems.lustre_client.client import LustreClientKind
 from gridwright.filesystems.oci_lustre.model import OciLustreFileSystem
 from gridwright.yamltext.fields import FieldError
@@ -28,13 +28,13 @@ class OciLustreKind(LustreClientKind[OciLustreFileSystem], Offers):
 
     def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """A size that is not on sale, and directories that are linked twice."""
-        from gridwright.filesystems.oci_lustre.rules import oci_lustre_problems
+        from gridwright.filesystems.oci_lustre.rates import oci_lustre_problems
 
         return oci_lustre_problems(fields)
 
     def findings(self, name: str, filesystem: OciLustreFileSystem, spec: GridSpec) -> Iterator[Finding]:
         """What is paid after it is gone, and what links do not copy."""
-        from gridwright.filesystems.oci_lustre.rules import oci_lustre_findings
+        from gridwright.filesystems.oci_lustre.rates import oci_lustre_findings
 
         return oci_lustre_findings(name, filesystem, spec)
 
@@ -50,13 +50,13 @@ class OciLustreKind(LustreClientKind[OciLustreFileSystem], Offers):
 
     def stated_layout(self, filesystem: OciLustreFileSystem, library: Library) -> FileLayout | None:
         """The library's own, else by the stripe count of the file system."""
-        from gridwright.filesystems.lustre_client.stated_layout import stated_layout
+        from gridwright.filesystems.lustre_client.layout import stated_layout
 
         return stated_layout(library.layout, filesystem.stripe_count)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """Every tier."""
-        from gridwright.filesystems.oci_lustre.offers import oci_lustre_offers
+        from gridwright.filesystems.oci_lustre.rates import oci_lustre_offers
 
         return oci_lustre_offers(on_sale)
 

@@ -1,13 +1,16 @@
-"""From a spec to the cluster that it wants: nodes, quorum, disks with their servers, settings. Pure.
+"""From a spec to the cluster that it wants: machines, quorum, disks, settings, placement of files. Pure.
 
 The rules are those of facts oci-scale (2026-11-22), "Rules a generator must hold", by their numbers.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gridwright.errors import Finding
+from gridwright.filesystems.kind import ClusterMachine, NamedServers, PairDisk
 from gridwright.filesystems.scale.administration.desired import (
     NFS_ACLS,
     SYSTEM_POOL,
@@ -22,11 +25,9 @@ from gridwright.filesystems.scale.administration.desired import (
     ScaleCluster,
     Usage,
 )
+from gridwright.filesystems.scale.administration.order import OWN
+from gridwright.filesystems.scale.fields import FIRST_COMMAND, LAST_COMMAND
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.scale.placement import placement_rules
-from gridwright.filesystems.scale.ports import FIRST_COMMAND, LAST_COMMAND
-from gridwright.filesystems.scale.quorum import quorum_names
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
 
 SERVERS_CLASS, CLIENTS_CLASS, WITNESS_CLASS = "gridServers", "gridClients", "gridWitness"
 """Node classes. Scale has nsdNodes and clientNodes itself, and refuses names that end so (mmcrnodeclass)."""
@@ -73,7 +74,7 @@ def scale_cluster(
         metadata_replicas=filesystem.replicas,
         nsds=tuple(nsd.name for nsd in nsds),
         metadata_block_size=int(filesystem.metadata_block_size or 0),
-        rules=placement_rules(filesystem),
+        rules=_placement_rules(filesystem),
         acls=NFS_ACLS if filesystem.nfs is not None else "",
     )
     # A disk of which both quorum nodes are servers is seen by both (rule 1).
@@ -300,3 +301,186 @@ def _files_cached(memory_bytes: int, *, is_server: bool) -> int:
     """maxFilesToCache: some 10 KiB each; a sixteenth or a thirty-second of memory, as tuning.yaml has it."""
     each, most = (163_840, 5_000_000) if is_server else (327_680, 1_000_000)
     return min(max(memory_bytes // each, 10_000), most)
+
+
+MOST_QUORUM = 7
+"""Quorum nodes at most: each one more is one more that every lease has to reach."""
+
+
+def quorum_names(machines: Sequence[ClusterMachine], replicas: int = 1) -> tuple[str, ...]:
+    """The quorum nodes (rule 1): an odd number of servers up to seven, or two with tiebreaker disks.
+
+    One server of each pair comes first. With two copies a whole pair may die and the cluster goes on, so no
+    pair has two votes: where pairs are even in number, a node without disks has the odd one.
+    """
+    servers = [machine for machine in machines if machine.is_server]
+    if replicas > 1 and len({server.site for server in servers}) > 1:
+        return _of_sites(servers)
+    clients = [machine for machine in machines if not machine.is_server]
+    first = _first_of_pairs(servers)
+    others = [server for server in servers if server not in first]
+    if not servers:
+        ordered = clients
+    elif replicas > 1 and 1 < len(first) < MOST_QUORUM:
+        ordered = first if len(first) % 2 else [*first, *_apart(first, clients or others)[:1]]
+    else:
+        ordered = [*first, *others]
+    # Two without tiebreaker disks stop when either of them dies, and one alone only when that one does.
+    if len(ordered) == 2 and servers:
+        return tuple(machine.name for machine in ordered)
+    return tuple(each.name for each in ordered[: _odd(min(len(ordered), MOST_QUORUM))])
+
+
+def _of_sites(servers: Sequence[ClusterMachine]) -> tuple[str, ...]:
+    """As many of each site, so that most votes are left without any of them; the witness has the odd one."""
+    by_site: dict[int, list[str]] = {}
+    for machine in _first_of_pairs([one for one in servers if not one.is_witness]):
+        by_site.setdefault(machine.site, []).append(machine.name)
+    witness = [server.name for server in servers if server.is_witness]
+    room = (MOST_QUORUM - len(witness)) // len(by_site)
+    each_has = min(room, *map(len, by_site.values()))
+    if not witness and each_has % 2 == 0:
+        each_has -= 1
+    voters = [name for names in by_site.values() for name in names[: max(each_has, 1)]] + witness
+    return tuple(voters[: _odd(min(len(voters), MOST_QUORUM))])
+
+
+def _first_of_pairs(servers: Sequence[ClusterMachine]) -> list[ClusterMachine]:
+    seen: dict[int, ClusterMachine] = {}
+    for server in servers:
+        seen.setdefault(server.pair, server)
+    return list(seen.values())
+
+
+def _apart(voters: Sequence[ClusterMachine], others: Sequence[ClusterMachine]) -> list[ClusterMachine]:
+    """Others in the order in which one more should have a vote: of a fault domain without one first."""
+    taken = {voter.fault_domain for voter in voters}
+    return sorted(others, key=lambda each: each.fault_domain in taken)
+
+
+def _odd(count: int) -> int:
+    return count if count % 2 else max(count - 1, 0)
+
+
+def _placement_rules(filesystem: ScaleFileSystem) -> tuple[str, ...]:
+    """Rules of its policy, in their order; none where all disks are of one pool.
+
+    A rule of migration has the percentages where the event lowDiskSpace begins and ends (IBM Storage Scale,
+    using thresholds to migrate data between pools). The weight is how long nobody has read a file.
+    """
+    if not filesystem.pool_names:
+        return ()
+    migrations = (
+        f"RULE '{OWN}full-{source}' MIGRATE FROM POOL '{source}' "
+        f"THRESHOLD({migration.above},{migration.until}) "
+        f"WEIGHT(CURRENT_TIMESTAMP - ACCESS_TIME) TO POOL '{migration.to}'"
+        for source, migration in (filesystem.migrations or {}).items()
+    )
+    return (*migrations, f"RULE '{OWN}new-files' SET POOL '{filesystem.file_pool}'")
+
+
+def filled_pools(filesystem: ScaleFileSystem) -> tuple[str, ...]:
+    """Pools that get files by these rules: where new ones go, and where they move to from there."""
+    found = [filesystem.file_pool]
+    leads = filesystem.migrations or {}
+    while found[-1] in leads and leads[found[-1]].to not in found:
+        found.append(leads[found[-1]].to)
+    return tuple(found)
+
+
+def placement_findings(name: str, filesystem: ScaleFileSystem) -> Iterator[Finding]:
+    """Pools that cost, and stay empty."""
+    filled = filled_pools(filesystem)
+    has_data = (() if filesystem.metadata_only else (SYSTEM_POOL,)) + filesystem.pool_names
+    for pool in has_data if filesystem.pool_names else ():
+        if pool in filled:
+            continue
+        # Metadata are in system all the same.
+        what = "has metadata and no files" if pool == SYSTEM_POOL else "stays empty"
+        yield Finding(
+            "info",
+            "scale-pool-unused",
+            f"no rule puts files in pool {pool} of {name}: it {what}, unless the site has rules of its own, "
+            "and predictions do not count its room",
+            f"Write migrations: {{{filled[-1]}: {{to: {pool}}}}}, or default_pool: {pool}"
+            + (", or metadata_only: true" if pool == SYSTEM_POOL else ""),
+        )
+
+
+def named_servers(filesystem: ScaleFileSystem) -> NamedServers | None:
+    """Pairs in their order, and the witness as a server of its own; None where it makes no cluster.
+
+    Of clients alone, where another cluster has the disks and its public key is at hand, there are no servers.
+    """
+    if filesystem.remote is not None and filesystem.remote.key:
+        return NamedServers(machines=(), disks=())
+    if not filesystem.pairs:
+        return None
+    return NamedServers(machines=tuple(_machines(filesystem)), disks=tuple(_disks(filesystem)))
+
+
+def _machines(filesystem: ScaleFileSystem) -> Iterator[ClusterMachine]:
+    pairs = filesystem.pairs or []
+    for number, pair in enumerate(pairs, start=1):
+        for server in pair.servers:
+            yield ClusterMachine(
+                name=server,
+                address=server,
+                is_server=True,
+                pair=number,
+                # Machines of one hall fail together.
+                fault_domain=pair.site,
+                site=pair.site,
+                memory_bytes=None if pair.memory is None else int(pair.memory),
+                nic_bytes_per_s=None if pair.network is None else pair.network.bytes_per_s,
+            )
+    if filesystem.witness is not None:
+        name, apart = filesystem.witness.server, max(each.site for each in pairs) + 1
+        yield ClusterMachine(
+            name=name,
+            address=name,
+            is_server=True,
+            pair=len(pairs) + 1,
+            fault_domain=apart,
+            site=apart,
+            is_witness=True,
+        )
+    if filesystem.nfs is not None:
+        yield from _protocol_servers(filesystem, filesystem.nfs.servers)
+
+
+def _protocol_servers(filesystem: ScaleFileSystem, names: Sequence[str]) -> Iterator[ClusterMachine]:
+    """Members of the cluster that serve NFS and no disks; those that do both are members already."""
+    known = {name for pair in filesystem.pairs or () for name in pair.servers}
+    if filesystem.witness is not None:
+        known.add(filesystem.witness.server)
+    for name in names:
+        if name not in known:
+            yield ClusterMachine(name=name, address=name, is_server=False, runs_jobs=False)
+
+
+def _disks(filesystem: ScaleFileSystem) -> Iterator[PairDisk]:
+    pairs = filesystem.pairs or []
+    for number, pair in enumerate(pairs, start=1):
+        for index, device in enumerate(pair.disks):
+            yield _disk(device, number, index)
+        for pool, devices in (pair.pools or {}).items():
+            for index, device in enumerate(devices):
+                yield _disk(device, number, index, pool=pool)
+    if filesystem.witness is not None:
+        yield _disk(filesystem.witness.disk, len(pairs) + 1, 0, is_descriptor_only=True)
+
+
+def _disk(
+    device: str, pair: int, index: int, *, pool: str = "", is_descriptor_only: bool = False
+) -> PairDisk:
+    return PairDisk(
+        volume=device.rpartition("/")[2],
+        device=device,
+        pair=pair,
+        index=index,
+        pool=pool,
+        is_descriptor_only=is_descriptor_only,
+        # Of its own name: a disk or pair that is written before others must not give them new names.
+        label=hashlib.sha256(device.encode()).hexdigest()[:12],
+    )

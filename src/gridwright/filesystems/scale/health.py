@@ -1,24 +1,37 @@
-"""The health of a Spectrum Scale, as its own commands on a node tell it.
+"""The health of a Spectrum Scale, as its own commands on a node tell it: node, daemon, disks, pools.
 
 Written from IBM's manual (-Y prints rows with colons and a header that names the columns, special characters
-as %XX) and never run against a Spectrum Scale: what the rows do not say is left unknown.
+as %XX) and never run against a Spectrum Scale: what the rows do not say is left unknown. Columns are those of
+real clusters' output as tools of others read it (looked up 2026-11-27; of mmlspool, which prints for people
+alone, as others publish it, 2026-11-28: Name, Id, BlkSize with its unit, Data, Meta, then total and free KiB
+of data and of metadata, each free with its part). What states of disks mean is IBM's (disk states; mmlsnsd
+command).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from gridwright.errors import Finding, GridwrightError, Level
-from gridwright.filesystems.free_space import read_free_space, space_findings
-from gridwright.filesystems.health import Condition, Health, Run, TargetHealth, TimeUp
-from gridwright.filesystems.mount_table import mount_of, read_mounts
+from gridwright.errors import GRAVEST_FIRST, Finding, GridwrightError, Level
+from gridwright.filesystems.health import (
+    FULL,
+    Condition,
+    Health,
+    Run,
+    TargetHealth,
+    TimeUp,
+    gravest_first,
+    read_free_space,
+    space_findings,
+)
+from gridwright.filesystems.mounts import mount_of, read_mounts
+from gridwright.filesystems.scale.administration.observed import records, short
 from gridwright.filesystems.scale.administration.order import BIN
-from gridwright.filesystems.scale.administration.y_format import records
-from gridwright.filesystems.scale.daemon_states import filesystem_findings, waiter_findings
-from gridwright.filesystems.scale.disk_states import disk_findings, disks_of, path_findings, serves
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.filesystems.scale.pool_states import TOLD, pool_findings
+from gridwright.units import Bytes, format_bytes
 
 LIMIT_S = 15.0
 """For each command: mmhealth asks the node's monitor and starts Python several times, others the cluster."""
@@ -27,7 +40,6 @@ MOST_HANGING = 2
 _LEVELS: dict[str, Level] = {"FAILED": "error", "DEGRADED": "warning", "DEPEND": "warning", "TIPS": "info"}
 """Of the states of a component; HEALTHY, CHECKING, DISABLED and UNKNOWN are no fault of their own."""
 _NAMES: dict[Level, str] = {"error": "scale-failed", "warning": "scale-degraded", "info": "scale-tips"}
-_ORDER: tuple[Level, ...] = ("error", "warning", "info")
 _MOST_EVENTS = 5
 
 
@@ -60,7 +72,7 @@ def health(filesystem: ScaleFileSystem, run: Run, mount_point: str) -> Health:
         device = mount.source.rpartition("/")[2]
         targets, more = _of_cluster(reader, filesystem, device)
         findings += more
-    findings = _sorted([*findings, *reader.silent(), *space_findings(space)])
+    findings = gravest_first([*findings, *reader.silent(), *space_findings(space)])
     return Health(
         condition=_condition(filesystem, findings),
         findings=findings,
@@ -128,7 +140,7 @@ def _of_node(reader: _CommandReader) -> list[Finding]:
     monitored = reader("mmhealth", "node", "show", "-Y", told=b"mmhealth:State:0:")
     # No thread waits where there are no rows at all.
     waiting = reader("mmdiag", "--waiters", "-Y", told=b"")
-    return _sorted([*monitor_findings(monitored), *waiter_findings(waiting)])
+    return gravest_first([*monitor_findings(monitored), *waiter_findings(waiting)])
 
 
 def _of_cluster(
@@ -175,8 +187,215 @@ def monitor_findings(printed: str) -> Iterator[Finding]:
 
 
 def _rank(status: str) -> int:
-    return _ORDER.index(_LEVELS[status])
+    return GRAVEST_FIRST[_LEVELS[status]]
 
 
-def _sorted(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: _ORDER.index(each.level))
+LONG_WAIT_S = 300.0
+"""deadlockDetectionThreshold, as Scale has it by default: a monitored waiter of this age may be a deadlock
+(IBM Storage Scale, mmchconfig command)."""
+_IDLE = ("EventsExporter",)
+"""Threads that wait for the next event, as long as there is none."""
+_MOST_NAMED = 3
+
+
+def waiter_findings(printed: str) -> Iterator[Finding]:
+    """Threads that have waited for long, out of `mmdiag --waiters -Y`."""
+    found: Counter[str] = Counter()
+    longest = 0.0
+    for rows in records(printed).values():
+        for row in rows:
+            seconds, name = _seconds(row.get("waitTime", "")), row.get("threadName", "")
+            watched = row.get("isMonitored", "monitored") == "monitored"
+            if seconds < LONG_WAIT_S or not watched or name.startswith(_IDLE):
+                continue
+            why = (row.get("auxReason") or row.get("condVarReason") or "").strip(" '")
+            found[f"{name} {why}".strip()] += 1
+            longest = max(longest, seconds)
+    if found:
+        named = ", ".join(f"{name} ({count})" for name, count in found.most_common(_MOST_NAMED))
+        yield Finding(
+            "warning",
+            "scale-long-waiters",
+            f"{found.total()} threads of Spectrum Scale have waited for up to {longest:.0f} s: {named}",
+            "mmlsnode -N waiters -L finds the node that all wait for; see its disks, its network and its log",
+        )
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    # Neither NaN nor infinity is a time.
+    return value if 0 <= value < 1e12 else 0.0
+
+
+def filesystem_findings(printed: str, device: str, block_size: int, replicas: int) -> Iterator[Finding]:
+    """Where it was made with other figures than the spec has, out of `mmlsfs DEVICE -Y`."""
+    fields: dict[str, set[str]] = {}
+    for rows in records(printed).values():
+        for row in rows:
+            fields.setdefault(row.get("fieldName", ""), set()).add(row.get("data", ""))
+    sizes = {int(each) for each in fields.get("blockSize", ()) if each.isascii() and each.isdecimal()}
+    if sizes and block_size not in sizes:
+        there = " and ".join(str(Bytes(size)) for size in sorted(sizes))
+        yield Finding(
+            "warning",
+            "scale-block-size",
+            f"{device} was made with blocks of {there}, and the spec has {Bytes(block_size)}: a file system "
+            "keeps its own for good",
+            f"Write block_size: {Bytes(max(sizes))}, or copy the data to a new file system",
+        )
+    for field, what in (("defaultDataReplicas", "data"), ("defaultMetadataReplicas", "metadata")):
+        copies, flag = fields.get(field, set()), "r" if what == "data" else "m"
+        if copies and str(replicas) not in copies:
+            yield Finding(
+                "warning",
+                "scale-replicas",
+                f"{device} has {' or '.join(sorted(copies))} cop{'y' if copies == {'1'} else 'ies'} of "
+                f"{what}, and the spec has {replicas}",
+                f"mmchfs {device} -{flag} {replicas}, then mmrestripefs {device} -R; or write what it has",
+            )
+
+
+_LEAVING = ("suspended", "to be emptied", "being emptied", "emptied", "replacing")
+"""States of a disk that gets no new data: somebody is about to remove it, or forgot to resume it."""
+_NO_PATH = ("not found", "unknown")
+"""What mmlsnsd -X remarks of a server that does not see the disk."""
+_MOST_DISKS = 8
+
+
+def _rows(printed: str) -> list[dict[str, str]]:
+    return [row for rows in records(printed).values() for row in rows]
+
+
+def disks_of(printed: str) -> list[TargetHealth]:
+    """Every disk of `mmlsdisk DEVICE -Y`, with its availability."""
+    return [
+        TargetHealth(
+            name=row["nsdName"],
+            server="",
+            # A disk that recovers takes writes, and refuses reads of what may be old.
+            up=row.get("availability", "").lower() in ("up", ""),
+            state=row.get("availability", ""),
+        )
+        for row in _rows(printed)
+        if row.get("nsdName")
+    ]
+
+
+def disk_findings(printed: str, device: str) -> Iterator[Finding]:
+    """One finding for each state that disks are in and should not be, with their names."""
+    told: dict[str, list[str]] = defaultdict(list)
+    for row in _rows(printed):
+        if not row.get("nsdName"):
+            continue
+        available, status = row.get("availability", "").lower(), row.get("status", "").lower()
+        if available in ("down", "unrecovered", "recovering"):
+            told[available].append(row["nsdName"])
+        elif any(status.startswith(each) for each in _LEAVING):
+            told["leaving"].append(row["nsdName"])
+    if down := [*told["down"], *told["unrecovered"]]:
+        yield Finding(
+            "error",
+            "scale-disk-down",
+            f"{_listed(down, 'disk')} of {device} {_are(down)} not read or written: files with blocks on it "
+            "that have no copy are out of reach",
+            f"See that a server of it reaches it (mmlsnsd -X), then mmchdisk {device} start -a",
+        )
+    if told["recovering"]:
+        yield Finding(
+            "warning",
+            "scale-disk-recovering",
+            f"{_listed(told['recovering'], 'disk')} of {device} {_are(told['recovering'])} being brought up: "
+            "writes reach it, and reads go to copies",
+            f"Wait until mmchdisk {device} start has ended; run it again where it was cut off",
+        )
+    if told["leaving"]:
+        yield Finding(
+            "warning",
+            "scale-disk-suspended",
+            f"{_listed(told['leaving'], 'disk')} of {device} {_are(told['leaving'])} suspended or being "
+            "emptied: new data go to the others, which have to do more",
+            f"mmchdisk {device} resume -a where nobody removes it",
+        )
+
+
+def path_findings(printed: str) -> Iterator[Finding]:
+    """Servers that do not see a disk that they are to serve, out of `mmlsnsd -X -Y`."""
+    lost: dict[str, list[str]] = defaultdict(list)
+    for row in _rows(printed):
+        remarks = row.get("remarks", "").lower()
+        if row.get("diskName") and "server" in remarks and any(each in remarks for each in _NO_PATH):
+            lost[short(row.get("serverList", ""))].append(row["diskName"])
+    for server, disks in sorted(lost.items()):
+        yield Finding(
+            "warning",
+            "scale-path-missing",
+            f"{server or 'a server'} does not see {_listed(disks, 'disk')} that it is to serve: the other "
+            "server of the pair serves it alone, and nothing does when that one dies",
+            "Bring the disk back there (cable, iSCSI session, multipath), then mmnsddiscover -a -N all",
+        )
+
+
+def serves(printed: str, host: str) -> bool:
+    """Whether a host is a server of some disk, out of `mmlsnsd -Y`."""
+    return any(
+        short(host) in map(short, row.get("serverList", "").split(","))
+        for row in _rows(printed)
+        if row.get("serverList")
+    )
+
+
+def _listed(names: Iterable[str], noun: str) -> str:
+    every = sorted(names)
+    more = f" and {len(every) - _MOST_DISKS} others" if len(every) > _MOST_DISKS else ""
+    return f"{noun}{'s' * (len(every) != 1)} {', '.join(every[:_MOST_DISKS])}{more}"
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+TOLD = b"Storage pools in file system"
+"""Begins what it prints."""
+_KIB = 1024
+_ROW = re.compile(
+    r"^(?P<name>\w{1,255})\s+\d+\s+\d+ [KMG]B\s+(?P<data>yes|no)\s+(?P<meta>yes|no)\s+(?P<total>\d{1,18})\s+"
+    r"(?P<free>\d{1,18}) \( *\d+%\)\s+(?P<meta_total>\d{1,18})\s+(?P<meta_free>\d{1,18}) \( *\d+%\)\s*$",
+    re.MULTILINE,
+)
+
+
+class PoolSpace(NamedTuple):
+    """A storage pool: bytes for data, or for metadata where it has these alone."""
+
+    name: str
+    total_bytes: int
+    free_bytes: int
+
+
+def pools_of(printed: str) -> list[PoolSpace]:
+    """Pools of `mmlspool DEVICE`; lines that are no rows of it are passed over."""
+    found = []
+    for row in _ROW.finditer(printed):
+        which = "" if row["data"] == "yes" else "meta_"
+        found.append(
+            PoolSpace(row["name"], int(row[f"{which}total"]) * _KIB, int(row[f"{which}free"]) * _KIB)
+        )
+    return found
+
+
+def pool_findings(printed: str, device: str) -> Iterator[Finding]:
+    """Pools that have little room left: a file is in one of them, however much the others have."""
+    for pool in pools_of(printed):
+        if not pool.total_bytes or pool.free_bytes >= (1 - FULL) * pool.total_bytes:
+            continue
+        yield Finding(
+            "warning" if pool.free_bytes else "error",
+            "scale-pool-full",
+            f"pool {pool.name} of {device}: {100 - 100 * pool.free_bytes / pool.total_bytes:.0f} % in use, "
+            f"{format_bytes(pool.free_bytes)} of {format_bytes(pool.total_bytes)} left. Files that belong "
+            "there get no more, though other pools have room",
+            f"Add disks to it, or have files leave it: migrations in the spec, or mmapplypolicy {device}",
+        )

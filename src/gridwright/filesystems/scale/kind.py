@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from gridwright.filesystems.capabilities import ClientSettings, Degradation, Offers, SharedDiskCluster
-from gridwright.filesystems.kind import FileSystemKind
+from gridwright.filesystems.kind import (
+    ClientSettings,
+    ClusterMachine,
+    Degradation,
+    FileSystemKind,
+    NamedServers,
+    Offers,
+    PairDisk,
+    SharedDiskCluster,
+    TuningKind,
+)
+from gridwright.filesystems.scale.fields import packages_of_cloud, playbook_packages
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.filesystems.scale.pool_rules import nfs_findings, nfs_of_provider, pools_of_provider
+from gridwright.filesystems.scale.rules import provider_problems, scale_problems
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:
     from gridwright.errors import Finding
     from gridwright.filesystems.health import Health, Run
-    from gridwright.filesystems.loss import DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.offers import Offer, OnSale
-    from gridwright.filesystems.resources import Contribution
-    from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+    from gridwright.filesystems.resources import Contribution, DeadPart, DegradedRates, PartGroup
     from gridwright.filesystems.site import Site
-    from gridwright.filesystems.tuning_kind import TuningKind
     from gridwright.spec.model import GridSpec
     from gridwright.spec.provider import ProviderKind
+
+
+def _command(key: str) -> list[str]:
+    return ["/usr/lpp/mmfs/bin/mmlsconfig", key]
+
+
+def _value(printed: str, key: str) -> str | None:
+    """Out of `pagepool 4294967296` (the mmlsconfig command)."""
+    found = re.search(rf"^{re.escape(key)}\s+(\S+)", printed, re.MULTILINE)
+    return found[1] if found else None
+
+
+TUNING_KIND = TuningKind(
+    name="scale", words="mmlsconfig", command=_command, value=_value, role="spectrum_scale_client"
+)
 
 
 class ScaleKind(
@@ -40,19 +65,12 @@ class ScaleKind(
 
     def problems(self, fields: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """The rules of a cluster that can lose a server."""
-        from gridwright.filesystems.scale.rules import scale_problems
-
         return scale_problems(fields)
 
     def provider_problems(
         self, fields: Mapping[str, Any], grid: Mapping[str, Any], provider: ProviderKind
     ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
         """Servers that it cannot make in pairs or that are not its to name; packages that it cannot copy."""
-        from gridwright.filesystems.scale.nfs_rules import nfs_of_provider
-        from gridwright.filesystems.scale.packages import packages_of_cloud
-        from gridwright.filesystems.scale.pool_rules import pools_of_provider
-        from gridwright.filesystems.scale.site_rules import provider_problems
-
         yield from provider_problems(fields, grid, provider)
         yield from pools_of_provider(fields, provider)
         yield from packages_of_cloud(fields, provider)
@@ -60,8 +78,7 @@ class ScaleKind(
 
     def findings(self, name: str, filesystem: ScaleFileSystem, spec: GridSpec) -> Iterator[Finding]:
         """Pools that no rule puts files in, and NFS that depends on too few or on busy servers."""
-        from gridwright.filesystems.scale.nfs_rules import nfs_findings
-        from gridwright.filesystems.scale.placement import placement_findings
+        from gridwright.filesystems.scale.cluster import placement_findings
 
         yield from placement_findings(name, filesystem)
         yield from nfs_findings(name, filesystem)
@@ -74,7 +91,7 @@ class ScaleKind(
 
     def parts(self, filesystem: ScaleFileSystem, contribution: Contribution) -> Sequence[PartGroup]:
         """Its servers and targets, as far as they are known."""
-        from gridwright.filesystems.scale.loss import parts
+        from gridwright.filesystems.scale.rates import parts
 
         return parts(filesystem, contribution)
 
@@ -82,20 +99,18 @@ class ScaleKind(
         self, filesystem: ScaleFileSystem, contribution: Contribution, dead: Sequence[DeadPart]
     ) -> DegradedRates:
         """What is left of it until they are back."""
-        from gridwright.filesystems.scale.loss import without
+        from gridwright.filesystems.scale.rates import without
 
         return without(filesystem, contribution, dead)
 
     def offers(self, on_sale: OnSale) -> Sequence[Offer]:
         """Pairs of servers with the volumes that both reach, where volumes can be shared."""
-        from gridwright.filesystems.scale.offers import scale_offers
+        from gridwright.filesystems.scale.rates import scale_offers
 
         return scale_offers(on_sale)
 
     def playbook_variables(self, filesystems: Sequence[ScaleFileSystem]) -> Mapping[str, object]:
         """Where nodes see it, and what is installed for it: nodes have one release, for all of them."""
-        from gridwright.filesystems.scale.packages import playbook_packages
-
         packages = next((filesystem.packages for filesystem in filesystems if filesystem.packages), None)
         release = next((filesystem.release for filesystem in filesystems if filesystem.release), None)
         return {
@@ -110,8 +125,6 @@ class ScaleKind(
 
     def tuning_kinds(self) -> Sequence[TuningKind]:
         """Attributes of its configuration."""
-        from gridwright.filesystems.scale.settings import TUNING_KIND
-
         return (TUNING_KIND,)
 
     def playbook_roles(self) -> Sequence[PlaybookRole]:
@@ -135,8 +148,7 @@ class ScaleKind(
     def requests(self, filesystem: ScaleFileSystem) -> Mapping[type, object]:
         """Itself, which has at least the ports of clients; and the pairs of a site, with its witness."""
         from gridwright.filesystems.provided import SharedDiskServers, request
-        from gridwright.filesystems.scale.site_servers import named_servers
-        from gridwright.filesystems.shared_disks import NamedServers
+        from gridwright.filesystems.scale.cluster import named_servers
 
         named = named_servers(filesystem)
         own = request(SharedDiskServers, filesystem)

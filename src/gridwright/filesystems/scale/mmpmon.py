@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridwright.errors import environment_error
-from gridwright.filesystems.counters import Counts, ReadCounts, TrafficCount
+from gridwright.filesystems.counters import Counts, FigureSource, ReadCounts, TrafficCount
 from gridwright.filesystems.health import Run
-from gridwright.filesystems.mount_table import mount_of, read_mounts
-from gridwright.filesystems.reading import FigureSource
+from gridwright.filesystems.mounts import mount_of, read_mounts
 
 MMPMON = ("/usr/lpp/mmfs/bin/mmpmon", "-p")
 _ORDERS = b"fs_io_s\nver\n"

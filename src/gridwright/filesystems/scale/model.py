@@ -8,13 +8,21 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gridwright.filesystems.scale.administration.desired import SYSTEM_POOL
-from gridwright.filesystems.scale.buckets import AfmBucket
-from gridwright.filesystems.scale.fields import CallHome, PagePool, RemoteCluster
-from gridwright.filesystems.scale.nfs_fields import CesNfs
-from gridwright.filesystems.scale.packages import ScalePackage
-from gridwright.filesystems.scale.pool_fields import PoolMigration, PoolName, StoragePool
-from gridwright.filesystems.scale.ports import CLUSTER_PORTS, NFS_PORTS
-from gridwright.filesystems.scale.site_fields import ServerPair, Witness
+from gridwright.filesystems.scale.fields import (
+    CLUSTER_PORTS,
+    NFS_PORTS,
+    AfmBucket,
+    CallHome,
+    CesNfs,
+    PagePool,
+    PoolMigration,
+    PoolName,
+    RemoteCluster,
+    ScalePackage,
+    ServerPair,
+    StoragePool,
+    Witness,
+)
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import NEW_KIND, FileSystem

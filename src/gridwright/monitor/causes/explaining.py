@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from gridwright.interference.limits import limits
+from gridwright.interference.judge import limits
 from gridwright.monitor.causes.changes import Beginning, MarkedEvent
 from gridwright.monitor.causes.measured import STORAGE, ResourceSort, ResourceUse
 from gridwright.monitor.frame import Frame

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from gridwright.interference.limits import limits
+from gridwright.interference.judge import limits
 from gridwright.monitor.readings import MountedPlace
 from gridwright.monitor.rows import DiskRow, NodeRow, SeenNode
 from gridwright.units import format_rate

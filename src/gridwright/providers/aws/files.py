@@ -44,8 +44,8 @@ from gridwright.providers.cloud_machines import cost_document, problems_of
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.rendering import markdown
 from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.setup.node_specs import secret_arn
 from gridwright.setup.playbook import Hosts
-from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
 
 # IAM policies of who runs Gridwright, least and listed, made from the templates of one grid.

@@ -16,7 +16,7 @@ from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.section import depot_place
 from gridwright.providers.aws.user_data import BOOT, NAMESPACE, import_value, key_id, shared_key
 from gridwright.providers.boot.bundle import LOGS, PREFIX
-from gridwright.setup.users_spec import secret_arn
+from gridwright.setup.node_specs import secret_arn
 from gridwright.spec.model import GridSpec
 
 STORAGE = "storage"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.catalog import Catalog, load_catalog
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.model.layouts import library_layouts
 from gridwright.node_programs.one_file import NodeProgram
 from gridwright.providers.aws.layout import (
@@ -34,11 +34,9 @@ from gridwright.schedulers.machines import USABLE_PART
 from gridwright.schedulers.set_up import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import CONSOLE_PORT
-from gridwright.setup.console_service import CONSOLE_UNIT, console_unit
+from gridwright.setup.node_specs import SECRET_FILE, secret_arn
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
-from gridwright.setup.repository_timers import PROGRAM, quoted
-from gridwright.setup.users_spec import SECRET_FILE, secret_arn
-from gridwright.setup.watch_service import ACCOUNT, STATES
+from gridwright.setup.services import ACCOUNT, CONSOLE_UNIT, PROGRAM, STATES, console_unit, quoted
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import GROUPS, MACHINES

@@ -12,7 +12,7 @@ from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, Template, dyn
 from troposphere import Export as StackExport
 
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.ports import LNET
+from gridwright.filesystems.lustre_client.fields import LNET
 from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_section, paired_servers
 from gridwright.providers.aws.names import Export, claims_table, logical_id, storage_stack, tags

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from gridwright.catalog import InstanceType, load_catalog
 from gridwright.catalog.instances import free_attachments, xen_types
 from gridwright.errors import Finding, GridwrightError, input_error
-from gridwright.filesystems.capabilities import CloudFindings
+from gridwright.filesystems.kind import CloudFindings
 from gridwright.filesystems.site import Site
 from gridwright.providers.aws.costs import ROOT_VOLUME, ROOT_VOLUME_SIZE, costs_of
 from gridwright.providers.aws.layout import (
@@ -47,8 +47,7 @@ from gridwright.providers.provider import Caller, Provider, Removal
 from gridwright.providers.rendering import Rendering, markdown
 from gridwright.schedulers import scheduler_kind
 from gridwright.setup.distributions import Distribution
-from gridwright.setup.image_playbook import image_playbook_files
-from gridwright.setup.playbook import Hosts
+from gridwright.setup.playbook import Hosts, image_playbook_files
 from gridwright.spec.fields import Change, Update
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.locate import problem_at

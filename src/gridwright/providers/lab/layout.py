@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from gridwright.errors import GridwrightError, Problem, input_error, nearest
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import LabServices
+from gridwright.filesystems.kind import LabServices
 from gridwright.providers.lab.section import STORAGE, Lab
 from gridwright.providers.machines import CONTROLLER
 from gridwright.spec.model import GridSpec

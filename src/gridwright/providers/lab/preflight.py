@@ -19,9 +19,9 @@ from typing import Any
 from gridwright.commands import CommandError, run_bounded
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import LabServices
+from gridwright.filesystems.kind import LabServices
 from gridwright.filesystems.library_directories import unmounted_point
-from gridwright.filesystems.mount_table import parse_mounts
+from gridwright.filesystems.mounts import parse_mounts
 from gridwright.providers.lab.image import (
     NEEDED_BYTES,
     OPEN_PYTHON,

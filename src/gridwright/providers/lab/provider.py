@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.filesystems.capabilities import LabServices
+from gridwright.filesystems.kind import LabServices
 from gridwright.kernel_files import boot_id
 from gridwright.providers.lab import boot
 from gridwright.providers.lab.boot import boot_lab, boot_nodes, listen

@@ -16,8 +16,7 @@ from typing import Any
 from gridwright import schedulers
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import LabServices
-from gridwright.filesystems.in_lab import StorageNodes
+from gridwright.filesystems.kind import LabServices, StorageNodes
 from gridwright.filesystems.library_directories import LIBRARY_MODES
 from gridwright.node_programs.one_file import USERS
 from gridwright.node_programs.users.configuration import CONFIGURATION
@@ -39,7 +38,7 @@ from gridwright.services.service import (
     runs,
     start_daemon,
 )
-from gridwright.setup.users_spec import secret_of, users_configuration
+from gridwright.setup.node_specs import secret_of, users_configuration
 from gridwright.spec.model import GridSpec
 
 # A lab whose nodes are up, as the services on them see it; see services/service.py for what a service is.
@@ -100,7 +99,7 @@ class RunningLab:
     @property
     def health(self) -> Mapping[str, Any]:
         """What nodes that run jobs must have mounted."""
-        from gridwright.setup.health_spec import health_configuration
+        from gridwright.setup.node_specs import health_configuration
 
         return health_configuration(self.spec)
 

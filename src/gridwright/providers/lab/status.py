@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import ServerHealth
 from gridwright.filesystems.health import Condition
+from gridwright.filesystems.kind import ServerHealth
 from gridwright.kernel_files import names_in
 from gridwright.providers.filesystem_status import FileSystemStanding, status_lines, status_table
 from gridwright.providers.lab.image import other_installation

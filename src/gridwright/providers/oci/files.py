@@ -12,7 +12,7 @@ from importlib import resources
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
-from gridwright.filesystems.shared_disks import ClusterMachine, PairDisk
+from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.model.layouts import library_layouts
 from gridwright.node_programs.one_file import NodeProgram

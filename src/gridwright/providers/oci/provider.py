@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import Finding, GridwrightError, environment_error, input_error
-from gridwright.filesystems.capabilities import CloudFindings
+from gridwright.filesystems.kind import CloudFindings
 from gridwright.filesystems.site import Site
 from gridwright.providers.address_ranges import first_free, written_range
 from gridwright.providers.boot.bundle import pointer

@@ -11,10 +11,9 @@ from pydantic import Field
 
 from gridwright.errors import input_error
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.capabilities import SharedDiskCluster
 from gridwright.filesystems.health import Condition
+from gridwright.filesystems.kind import ClusterMachine, NamedServers, SharedDiskCluster
 from gridwright.filesystems.provided import requested
-from gridwright.filesystems.shared_disks import ClusterMachine, NamedServers
 from gridwright.providers.filesystem_status import (
     FileSystemStanding,
     client_statuses,
@@ -29,8 +28,7 @@ from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.job import NodeState
 from gridwright.schedulers.policies import AccountPolicy, QueuePolicy, SchedulerPolicies
-from gridwright.setup.playbook import Hosts, Provided
-from gridwright.setup.playbook_yaml import playbook_yaml
+from gridwright.setup.playbook import Hosts, Provided, playbook_yaml
 from gridwright.spec.fields import Change, HostName, SpecModel, Update
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec

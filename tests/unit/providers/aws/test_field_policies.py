@@ -15,26 +15,38 @@ from tests.support.aws_field_changes import CHANGES, FieldChange
 from tests.support.aws_updates import deployed, effects
 
 MACHINES = {"AWS::EC2::Instance", "AWS::AutoScaling::AutoScalingGroup"}
+SCALE = "gridwright.filesystems.scale.fields"
 ELSEWHERE = {
     "gridwright.providers.azure.provider": "of another provider",
     "gridwright.providers.google.provider": "of another provider",
     "gridwright.providers.lab.section": "of another provider",
     "gridwright.providers.oci.provider": "of another provider",
     "gridwright.providers.oci.section": "of another provider",
-    "gridwright.filesystems.managed.model": "of a service that grids on AWS mount as nfs or lustre",
-    "gridwright.filesystems.moosefs.model": "of labs",
-    "gridwright.filesystems.oci_file_storage.model": "of another provider",
+    "gridwright.filesystems.managed.kind": "of a service that grids on AWS mount as nfs or lustre",
+    "gridwright.filesystems.moosefs.kind": "of labs",
+    "gridwright.filesystems.oci_file_storage.kind": "of another provider",
     "gridwright.filesystems.oci_lustre.model": "of another provider",
-    "gridwright.filesystems.scale.fields": "of Scale's own configuration, which bundles have",
+    **dict.fromkeys(
+        (f"{SCALE}.{name}" for name in ("PagePool", "CallHome", "RemoteCluster")),
+        "of Scale's own configuration, which bundles have",
+    ),
     "gridwright.filesystems.scale.model": "of Scale's own configuration, but for nsd, which is changed here",
-    "gridwright.filesystems.scale.nfs_fields": "of a site's own servers",
-    "gridwright.filesystems.scale.pool_fields": "not made on AWS",
-    "gridwright.filesystems.scale.site_fields": "of a site's own servers",
+    **dict.fromkeys(
+        (f"{SCALE}.{name}" for name in ("CesNfs", "CesExport", "ServerPair", "Witness")),
+        "of a site's own servers",
+    ),
+    **dict.fromkeys((f"{SCALE}.{name}" for name in ("StoragePool", "PoolMigration")), "not made on AWS"),
     "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.local.runner": "of one machine",
     "gridwright.schedulers.lsf.section": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.ssh.kind": "of a site's own nodes",
-    "gridwright.filesystems.service_limits": "only predictions read it, and no template has it",
+    **dict.fromkeys(
+        (
+            f"gridwright.filesystems.service_model.{name}"
+            for name in ("JointBudget", "ServiceBurst", "ClientLimits", "MetadataLimits", "ServiceLimits")
+        ),
+        "only predictions read it, and no template has it",
+    ),
     "gridwright.spec.bounds": "only planning reads it, and no template has it",
     "gridwright.spec.model": "only reports print it",
     "gridwright.spec.requirements": "only planning reads it, and no template has it",
@@ -42,7 +54,7 @@ ELSEWHERE = {
     "gridwright.spec.users": "but for its secret only bundles have it; test_bundle.py",
     "gridwright.spec.workload": "only proofs read it",
 }
-"""Modules of fields that no template of a grid on AWS is made from, and why."""
+"""Modules and classes of fields that no template of a grid on AWS is made from, and why."""
 NOT_THERE = (
     "filesystems.<name>.pools.",
     *("lab", "azure", "google", "oci", "site."),
@@ -88,7 +100,7 @@ def fields_on_aws() -> list[FieldPlace]:
     return [
         place
         for place in all_fields()
-        if place.owner.__module__ not in ELSEWHERE
+        if not ELSEWHERE.keys() & {place.owner.__module__, f"{place.owner.__module__}.{place.owner.__name__}"}
         and not place.path.startswith(NOT_THERE)
         and place.name not in OTHER_GRIDS
     ]

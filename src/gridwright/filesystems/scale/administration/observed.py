@@ -1,16 +1,84 @@
 """A cluster as its own commands tell it, by rows of -Y. Nodes run this with Python 3.9.
 
-Columns are those of real clusters' output as tools of others read it (looked up 2026-11-27).
+Rows have colons, under headers that name their columns: `command:kind:HEADER:version:reserved:reserved:
+column:...`, then `command:kind:0:1:::value:...`; values have special characters as %XX (IBM Storage Scale,
+mmhealth and mmlscluster). Columns are those of real clusters' output as tools of others read it (looked up
+2026-11-27).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
 
-from gridwright.filesystems.scale.administration.failure import ScaleError
-from gridwright.filesystems.scale.administration.naming import NodeNames
-from gridwright.filesystems.scale.administration.y_format import records
+
+class ScaleError(Exception):
+    """What did not succeed, in words for administrators."""
+
+
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class NodeNames:
+    """The names that the grid has for nodes: commands print some with their domain, and some without."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = tuple(known)
+
+    def __call__(self, printed: str) -> str:
+        """The grid's name for a printed one; the printed one itself where the grid has none."""
+        if printed in self._known:
+            return printed
+        alike = [each for each in self._known if short(each) == short(printed)]
+        return alike[0] if len(alike) == 1 else printed
+
+
+def short(name: str) -> str:
+    """A name without its domain."""
+    return name.partition(".")[0]
+
+
+def same_value(one: str, other: str) -> bool:
+    """Whether two values of an attribute are the same: 16M is 16777216."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(value: str) -> str:
+    text = value.strip()
+    number, unit = text[:-1], text[-1:].upper()
+    if unit in _UNITS and number.isascii() and number.isdecimal():
+        return str(int(number) * _UNITS[unit])
+    return text.lower()
+
+
+SPECIAL = ":%\n"
+"""Characters of a value that are written as %XX."""
+
+
+def records(printed: str) -> dict[str, list[dict[str, str]]]:
+    """Rows by their kind, which is empty for commands with one kind alone, each as column to value.
+
+    Lines that are no rows, and rows before a header of their kind, are passed over.
+    """
+    columns: dict[str, list[str]] = {}
+    found: dict[str, list[dict[str, str]]] = {}
+    for line in printed.splitlines():
+        fields = line.split(":")
+        if len(fields) < 4 or not fields[0].startswith("mm"):
+            continue
+        kind = fields[1]
+        if fields[2] == "HEADER":
+            columns[kind] = fields[3:]
+        elif kind in columns:
+            found.setdefault(kind, []).append(dict(zip(columns[kind], map(unquote, fields[3:]))))  # noqa: B905 - 3.9
+    return found
+
+
+def encoded(value: str) -> str:
+    """A value as rows have it."""
+    return "".join(quote(each, safe="") if each in SPECIAL else each for each in value)
+
 
 Ask = Callable[..., "str | None"]
 """Runs a command by its name and words; what it printed, None where it says that there is no such thing."""

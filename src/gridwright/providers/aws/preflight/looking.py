@@ -30,7 +30,7 @@ from gridwright.providers.aws.preflight.site_vpc import chosen, subnet_findings,
 from gridwright.providers.aws.session import DENIED, Cloud, CloudError, action_of
 from gridwright.providers.aws.stacks import Stacks, tags_of
 from gridwright.providers.provider import Caller, Preflight, QuotaUse
-from gridwright.setup.users_spec import secret_arn
+from gridwright.setup.node_specs import secret_arn
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gridwright.filesystems.ports import LNET
+from gridwright.filesystems.lustre_client.fields import LNET
 from gridwright.providers.boot.bundle import Bundle, Part
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.oci.costs import BOOT_VOLUME_GB

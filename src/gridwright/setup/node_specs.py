@@ -1,14 +1,20 @@
-"""Makes out of a grid spec what machines need to know of its users: accounts, homes, and SSSD's settings."""
+"""What programs of nodes need to know of a grid spec: its users, mounts to be there, and scratch storage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gridwright.errors import GridwrightError
+from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems import kind_of
-from gridwright.node_programs.users.configuration import SCHEMA
+from gridwright.filesystems.kind import NodeDisks, ScratchArray
+from gridwright.filesystems.library_directories import LIBRARY_MODES
+from gridwright.node_programs.health.configuration import SCHEMA as HEALTH_SCHEMA
+from gridwright.node_programs.scratch.configuration import READ_AHEAD_KIB
+from gridwright.node_programs.scratch.configuration import SCHEMA as SCRATCH_SCHEMA
+from gridwright.node_programs.users.configuration import SCHEMA as USERS_SCHEMA
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.users import ActiveDirectory, Ldap, Person, UserDirectory, Users
@@ -20,7 +26,7 @@ _ON_EACH = "/home"
 _BEGIN, _PRIVATE = "-----BEGIN CERTIFICATE-----", "PRIVATE KEY-----"
 
 _NOTHING: Mapping[str, Any] = {
-    "schema": SCHEMA,
+    "schema": USERS_SCHEMA,
     "groups": {},
     "accounts": [],
     "homes": None,
@@ -40,7 +46,7 @@ def users_configuration(spec: GridSpec) -> dict[str, Any]:
     homes = _homes(spec, users)
     below = str(homes["directory"]) if homes else _ON_EACH
     return {
-        "schema": SCHEMA,
+        "schema": USERS_SCHEMA,
         "grid": spec.name,
         "groups": dict(users.groups),
         "accounts": [_account(name, each, users, below) for name, each in users.local.items()],
@@ -197,3 +203,108 @@ def _certificates(spec: GridSpec, path: Path) -> str:
         remedy = "name a file of PEM, whose certificates begin with " + _BEGIN
         raise GridwrightError(problem_at(spec, where, f"{path} is no file with certificates", remedy))
     return text
+
+
+_NO_SOURCES: Mapping[str, str] = {}
+
+
+def health_configuration(spec: GridSpec, sources: Mapping[str, str] = _NO_SOURCES) -> dict[str, Any]:
+    """What /etc/gridwright/health.json holds on each compute node; plain data.
+
+    `sources` are of file systems that the spec names no source of; they may be Jinja expressions. Raises
+    GridwrightError where two file systems would each take all disks of a node.
+    """
+    # Nodes that share the kernel of one machine have no disks of their own, and directories in their place.
+    arrays = scratch_configuration(spec)["arrays"] if spec.provider_kind.has_own_kernels else []
+    below = [f"{array['mount_point']}/{each['path']}" for array in arrays for each in array["directories"]]
+    scratch = [{"path": array["mount_point"], "types": [array["format"]], "source": None} for array in arrays]
+    # Nodes of a cloud have such a directory only once a job has made it.
+    own = [
+        str(filesystem.path)
+        for filesystem in spec.filesystems.values()
+        if filesystem.is_node_local and filesystem.node_disks is None and not spec.is_cloud
+    ]
+    return {
+        "schema": HEALTH_SCHEMA,
+        "mounts": [*_mounts(spec, sources), *scratch],
+        "directories": [*(array["mount_point"] for array in arrays), *below, *own],
+    }
+
+
+def _mounts(spec: GridSpec, sources: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    for name, filesystem in spec.filesystems.items():
+        kind = kind_of(filesystem)
+        if kind.kernel_types:
+            entry = kind.mount_entry(filesystem, sources.get(name))
+            yield {
+                "path": str(filesystem.path),
+                "types": list(kind.kernel_types),
+                "source": None if entry is None else entry.source,
+            }
+
+
+_LONGEST_NAME = 20
+"""What md keeps of a name behind `gridwright:` (scratch.configuration)."""
+_DIGITS = 6
+
+
+def scratch_configuration(spec: GridSpec, *, read_ahead_kib: int = READ_AHEAD_KIB) -> dict[str, Any]:
+    """What /etc/gridwright/scratch.json holds on each compute node; plain data, without arrays where none is.
+
+    Each local file system on disks of an instance store becomes an array, and each library on it a directory.
+    Raises GridwrightError where two of them would each take all disks.
+    """
+    found = {
+        name: array
+        for name, filesystem in spec.filesystems.items()
+        if isinstance(kind := kind_of(filesystem), NodeDisks)
+        and (array := kind.scratch_array(filesystem)) is not None
+    }
+    greedy = [name for name, array in found.items() if array.disks is None]
+    if len(greedy) > 1:
+        raise GridwrightError(
+            *(
+                Problem(
+                    f"file systems {' and '.join(greedy)} would each take all disks of the instance store",
+                    field=f"filesystems.{name}.disks.count",
+                    remedy="say how many disks each has, or put their libraries on one file system",
+                )
+                for name in greedy
+            )
+        )
+    arrays = [
+        {**_array(spec, name, array), "read_ahead_kib": read_ahead_kib} for name, array in found.items()
+    ]
+    return {"schema": SCRATCH_SCHEMA, "arrays": arrays}
+
+
+def _array(spec: GridSpec, name: str, array: ScratchArray) -> dict[str, Any]:
+    filesystem = spec.filesystems[name]
+    below: dict[str, str] = {}
+    for library in spec.libraries:
+        if spec.libraries[library].filesystem == name:
+            directory = spec.library_directory(library).relative_to(filesystem.path)
+            # Two libraries may share a directory; the more open one decides.
+            mode = f"{LIBRARY_MODES[library]:04o}"
+            below[directory.as_posix()] = max(mode, below.get(directory.as_posix(), ""))
+    return {
+        "name": array_name(name),
+        "mount_point": str(filesystem.path),
+        "members": array.disks,
+        "chunk_bytes": array.chunk_bytes,
+        "format": array.format,
+        "owner": "root",
+        "group": "root",
+        "mode": below.pop(".", "0755"),
+        "directories": [
+            {"path": path, "owner": "root", "group": "root", "mode": mode} for path, mode in below.items()
+        ],
+    }
+
+
+def array_name(filesystem: str) -> str:
+    """The name of an array: the file system's; of a long one its beginning and a digest of the whole."""
+    if len(filesystem) <= _LONGEST_NAME:
+        return filesystem
+    digest = hashlib.sha256(filesystem.encode()).hexdigest()[:_DIGITS]
+    return f"{filesystem[: _LONGEST_NAME - _DIGITS - 1].rstrip('-')}-{digest}"

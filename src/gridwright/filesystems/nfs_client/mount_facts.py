@@ -1,8 +1,0 @@
-"""Facts of a mount of NFS that do not depend on its server."""
-
-from __future__ import annotations
-
-NFS_TRANSFER_BYTES = 1024 * 1024
-"""The largest rsize and wsize that the client takes (nfs(5)); servers offer less where they can do less."""
-MOUNT_TYPE = "nfs"
-"""As fstab(5) and mount(8) take it, and as /proc/mounts shows NFS 3."""
