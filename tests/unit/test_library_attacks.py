@@ -19,12 +19,11 @@ from gridwright.interference.markers import Announcement
 from gridwright.iotest import scratch as iotest_scratch
 from gridwright.iotest.scratch import FileSet, Scratch
 from gridwright.layouts.journal import MoveJournal
-from gridwright.workload.counted_file import CountedFile
 from gridwright.workload.data_set import HOME, DataSet, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.writer import write_table
 from gridwright.workload.launches import guard
-from gridwright.workload.launches.traffic import LaunchTraffic
+from gridwright.workload.launches.traffic import CountedFile, LaunchTraffic
 from gridwright.workload.prepare import missing_tables, prepare
 from gridwright.workload.private_directories import PrivateDirectories
 from gridwright.workload.scales import Scale

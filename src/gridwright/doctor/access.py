@@ -15,7 +15,7 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.health import Run
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import Promised, names_in_set
-from gridwright.schedulers.policies import SettingComparison
+from gridwright.schedulers.scheduler import SettingComparison
 from gridwright.state_parts import PARTS
 
 _LOOK = ("ansible", "roles", "state", "files", "make_state.sh")

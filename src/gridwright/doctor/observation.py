@@ -10,7 +10,7 @@ from gridwright.doctor.probes.findings import PairFindings
 from gridwright.errors import Finding
 from gridwright.filesystems.desired_layout import DesiredLayout
 from gridwright.grid.nodes import Promised
-from gridwright.schedulers.policies import SettingComparison
+from gridwright.schedulers.scheduler import SettingComparison
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.model import GridSpec, NodeGroup
 

@@ -9,7 +9,7 @@ from gridwright.catalog import InstanceStore, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation
 from gridwright.filesystems.site import Site
-from gridwright.spec.storage import INSTANCE_STORE, Disks
+from gridwright.spec.filesystem import INSTANCE_STORE, Disks
 from gridwright.units import Bytes
 
 

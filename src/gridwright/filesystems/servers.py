@@ -10,7 +10,7 @@ from gridwright.filesystems.disks import DiskRates, disk_rates
 from gridwright.filesystems.efficiency import efficiency
 from gridwright.filesystems.resources import Cost, Nature, Operation, Resource, Use
 from gridwright.filesystems.site import Site, shares_network, steady_network, volume_limit
-from gridwright.spec.storage import Servers
+from gridwright.spec.filesystem import Servers
 from gridwright.units import format_rate
 
 

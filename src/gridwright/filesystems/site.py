@@ -11,7 +11,7 @@ from gridwright.catalog import Catalog, InstanceType
 from gridwright.catalog.instances import Provider
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.resources import Operation, Resource, Use
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.units import format_rate
 

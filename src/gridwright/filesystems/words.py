@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
+from gridwright.spec.filesystem import INSTANCE_STORE, Disks, Servers
 
 
 def disks_words(disks: Disks) -> str:

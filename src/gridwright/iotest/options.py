@@ -1,4 +1,4 @@
-"""What the user asks of iotest, checked at the edge."""
+"""What the user asks of iotest, checked at the edge, and which layout is tested where two are compared."""
 
 from __future__ import annotations
 
@@ -6,9 +6,30 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.iotest.tried_layout import TriedLayout
-from gridwright.runs.phase_record import Op
+from gridwright.filesystems.layout import FileLayout
+from gridwright.filesystems.layout_text import layout_text
+from gridwright.runs.phase_record import Op, RequestedLayout
 from gridwright.runs.repeats import LEAST_PAIRS, MAX_REPEATS
+
+
+@dataclass(frozen=True, slots=True)
+class TriedLayout:
+    """Which of two layouts the files of a test have."""
+
+    kind: str
+    """The name of the kind of file system that sets and reads it."""
+    name: str
+    """As it was asked for."""
+    layout: FileLayout
+    """The chosen one."""
+    chosen: bool = False
+    """Else files have that of the library's directory."""
+
+    @property
+    def requested(self) -> RequestedLayout:
+        """For the record."""
+        return RequestedLayout(name=self.name, text=layout_text(self.layout), chosen=self.chosen)
+
 
 EngineName = Literal["buffered", "direct", "null"]
 OnNodeFailure = Literal["continue", "stop"]

@@ -9,8 +9,8 @@ from gridwright.errors import GridwrightError
 from gridwright.report.figures import ABSENT, against, plain, required
 from gridwright.report.verdict import LibraryVerdict, verdict_in_words
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.record_file import figures_of
-from gridwright.runs.stream_sweep.words import jobs
+from gridwright.runs.records import figures_of
+from gridwright.runs.stream_sweep import jobs
 from gridwright.runs.verdict import VerdictKind
 
 KINDS: dict[VerdictKind, str] = {

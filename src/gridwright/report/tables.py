@@ -31,8 +31,7 @@ from gridwright.report.figures import (
 from gridwright.report.marks import MARKS, mark_of
 from gridwright.report.table import Cell, Table, columns_of, rows_table, table_of
 from gridwright.report.timeline import Timeline, extremes
-from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
-from gridwright.runs.phase_record import ActualLayout, Latency, PhaseRecord
+from gridwright.runs.phase_record import ActualLayout, Latency, LayoutComparison, LayoutFigure, PhaseRecord
 from gridwright.runs.records import IotestRecord, LibraryRecord
 from gridwright.runs.repeats import RepeatedFigure
 

@@ -9,12 +9,12 @@ from itertools import chain
 from statistics import NormalDist, fmean, median, stdev
 
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.judge import counts
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.phase_record import PhaseRecord
 from gridwright.runs.repeats import contrast
 from gridwright.runs.samples import SampleRow
-from gridwright.runs.workload_repeats import Repeat, counting_repeats, repeats_of
+from gridwright.runs.verdict import counts
+from gridwright.runs.workload_judge import Repeat, counting_repeats, repeats_of
 
 _Z95 = NormalDist().inv_cdf(0.975)
 

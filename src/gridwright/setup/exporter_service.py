@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from gridwright.errors import input_error
 from gridwright.setup.repository_timers import PROGRAM, quoted
-from gridwright.spec.exporter import ExporterSection
 from gridwright.spec.model import GridSpec
+from gridwright.spec.monitoring import ExporterSection
 
 ROLE = "exporter"
 EXPORTER_UNIT = "gridwright-exporter.service"

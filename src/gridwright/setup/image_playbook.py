@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import resources
 
-from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.schedulers.machines import SchedulerSetup
 from gridwright.setup.playbook import Hosts, Provided, playbook_files, roles_of_kinds
 from gridwright.spec.model import GridSpec
 

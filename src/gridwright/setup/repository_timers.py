@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gridwright.spec.changelog_users import users_file
+from gridwright.spec.linked import users_file
 from gridwright.spec.model import GridSpec
-from gridwright.spec.schedule import Schedule
+from gridwright.spec.repository import Schedule
 
 PROGRAM = "/usr/local/bin/gridwright"
 """Stands in the units; the role puts its variable `repository_program` there."""

@@ -9,7 +9,7 @@ from typing import Any
 from gridwright.errors import GridwrightError
 from gridwright.filesystems import kind_of
 from gridwright.node_programs.users.configuration import SCHEMA
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.users import ActiveDirectory, Ldap, Person, UserDirectory, Users
 

@@ -13,20 +13,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import nearest
-from gridwright.spec.account_fields import ALGORITHMIC
-from gridwright.spec.bounds import bound_problems
-from gridwright.spec.buying import buying_problems
 from gridwright.spec.filesystem import ProviderRules, filesystem_kind_in
 from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.machines import counted as counted_machines
 from gridwright.spec.machines import machine_problems, only_on_problems
 from gridwright.spec.monitoring import monitoring_problems
-from gridwright.spec.power import power_problems
+from gridwright.spec.power import buying_problems, power_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.repository_problems import repository_problems
+from gridwright.spec.requirements import bound_problems
 from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
+from gridwright.spec.users import ALGORITHMIC
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show

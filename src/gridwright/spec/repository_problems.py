@@ -18,11 +18,13 @@ from gridwright.spec.provider import ProviderKind
 from gridwright.spec.repository import (
     BUCKET_PATTERN,
     NAMESPACED_SCHEME,
+    NEVER,
     NamespacedPlace,
+    Schedule,
     is_bucket,
+    read_schedule,
     scheme_of,
 )
-from gridwright.spec.schedule import NEVER, Schedule, read_schedule
 from gridwright.units import UnitError
 from gridwright.yamltext.fields import FieldError, read_duration
 from gridwright.yamltext.source import show

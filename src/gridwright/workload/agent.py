@@ -37,13 +37,11 @@ from gridwright.runs.workload_events import (
     WorkloadEvent,
 )
 from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
-from gridwright.workload.data_preparation import DataPreparation
-from gridwright.workload.data_set import DataSet
+from gridwright.workload.data_set import DataPreparation, DataSet
 from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.launches.guard import GONE_S, GRACE_S
-from gridwright.workload.launches.launcher import EndedLaunch, Launcher, Surroundings
+from gridwright.workload.launches.launcher import EndedLaunch, Launcher, NodeSampler, Surroundings
 from gridwright.workload.messages import RunRequest
-from gridwright.workload.node_samples import NodeSampler
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
 from gridwright.workload.scales import scale
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gridwright.runs.launch_record import LaunchRecord, TestClass
-from gridwright.workload.counted_file import BLOCK_BYTES
-from gridwright.workload.replays.work import ReplayWork
+from gridwright.workload.launches.program_request import ReplayWork
+from gridwright.workload.launches.traffic import BLOCK_BYTES
 from gridwright.workload.scales import Scale
 
 # From the command to an agent.

@@ -19,7 +19,7 @@ from gridwright.doctor.probes.findings import PairFindings, Trial, Tried
 from gridwright.doctor.reference import findings, refreshed
 from gridwright.doctor.results import results_of
 from gridwright.grid.nodes import Promised
-from gridwright.schedulers.policies import SettingComparison
+from gridwright.schedulers.scheduler import SettingComparison
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, card, grid, machine, mount, sound
 

@@ -16,9 +16,8 @@ from gridwright.filesystems.allocation import TargetSpace
 from gridwright.filesystems.layout import ALL, FileLayout
 from gridwright.filesystems.shared_placements import LibraryStreams, load_of_fullest
 from gridwright.model.document import prediction_document
-from gridwright.model.grid import check_against_catalogue, grid_model
+from gridwright.model.grid import check_against_catalogue, grid_model, library_layouts
 from gridwright.model.grid_layouts import Streams, Targets, check_layouts, choose
-from gridwright.model.layouts import library_layouts
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction
 from gridwright.report.terminal.prediction import prediction_text

@@ -15,13 +15,12 @@ from gridwright.filesystems.growth import IN_PLACE, changed_fields
 from gridwright.filesystems.offers import SharedChoice
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.plan.candidates import market
+from gridwright.plan.candidates import growing, market
 from gridwright.plan.document import plan_document
+from gridwright.plan.fits import search_market
 from gridwright.plan.grid_spec import design_growth, design_spec, spec_document
-from gridwright.plan.growing import growing
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import plan_grids
-from gridwright.plan.search_result import search_market
 from gridwright.report.designs.words import growth_texts
 from gridwright.spec.model import GridSpec
 from tests.support.requirements import BASE, spec

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.dependency import Dependency, parse_dependency
-from gridwright.schedulers.flows.flow_file import JobFlow, load_flow
-from gridwright.schedulers.flows.flow_requests import (
+from gridwright.schedulers.flows import (
     FlowSurroundings,
+    JobFlow,
     flow_requests,
     last_run,
+    load_flow,
     new_run,
     order,
     reusable_jobs,
 )
 from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.job_request import Dependency, parse_dependency
 
 NIGHTLY = """\
 flow: nightly

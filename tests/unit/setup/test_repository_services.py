@@ -23,7 +23,7 @@ from gridwright.setup.repository_services import (
 )
 from gridwright.setup.repository_timers import PROGRAM, repository_units
 from gridwright.spec import parse_spec
-from gridwright.spec.changelog_users import changelog_user
+from gridwright.spec.linked import changelog_user
 from gridwright.spec.model import GridSpec
 
 DISK = {"type": "local", "path": "/data"}

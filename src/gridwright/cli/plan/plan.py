@@ -109,7 +109,7 @@ def _check_deadline(flags: PlanFlags, spec: GridSpec) -> None:
 
 def _deadline(flags: PlanFlags, timed: DeadlinePlan, spec: GridSpec) -> ExitStatus:
     """Show a plan for a deadline, and write the design that is asked for."""
-    from gridwright.plan.deadline_document import deadline_document
+    from gridwright.plan.document import deadline_document
 
     def text() -> str:
         from gridwright.report.terminal.plan import deadline_text

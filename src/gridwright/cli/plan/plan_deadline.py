@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gridwright.cli.plan.predict import PAPER, workload_matrix
 from gridwright.errors import GridwrightError, input_error
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 
 if TYPE_CHECKING:
     from gridwright.model.batch_window import BatchWindow

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus
+from gridwright.model.day import load_day
 from gridwright.model.day import predict_day as walk_day
-from gridwright.model.day_curve import load_day
 from gridwright.model.grid import GridModel
 
 

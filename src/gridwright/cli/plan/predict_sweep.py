@@ -9,13 +9,11 @@ from gridwright.cli.output import LazyResult, Output, plain
 from gridwright.cli.output_file import write_output
 from gridwright.errors import ExitStatus
 from gridwright.model.grid import GridModel
-from gridwright.model.workload import Replay, WorkloadMatrix
-from gridwright.model.workload_sweep import SimulatedSteps
+from gridwright.model.workload import Replay, SimulatedSteps, WorkloadMatrix
 from gridwright.runs.profiles import Profiles
-from gridwright.runs.stream_sweep.drive import StreamSweep, SweepOf
-from gridwright.workload.matrix import MAX_STREAMS
+from gridwright.runs.stream_sweep import StreamSweep, SweepOf
+from gridwright.workload.matrix import MAX_STREAMS, sweep_rule
 from gridwright.workload.options import needs_of
-from gridwright.workload.sweep_step import sweep_rule
 
 
 @dataclass(frozen=True, slots=True)

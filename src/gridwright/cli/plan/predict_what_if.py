@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus
-from gridwright.model.degraded import degraded_grid, single_failures
-from gridwright.model.failure_domains import EACH, find_failure_domains
+from gridwright.model.degraded import EACH, degraded_grid, find_failure_domains, single_failures
 from gridwright.model.grid import GridModel
 from gridwright.model.sensitivity import sensitivity
 

@@ -90,8 +90,8 @@ def profile_(
       gridwright workload profile 20261121T050000Z-grid profiles.json
     """  # noqa: D301 - \b is a control character for click
     from gridwright.runs.directory import load_run
-    from gridwright.runs.find import find_run
-    from gridwright.runs.record_file import figures_of
+    from gridwright.runs.place import find_run
+    from gridwright.runs.records import figures_of
 
     reader = Reader()
     check_output(reader, "OUT", out)
@@ -150,7 +150,7 @@ def replay_(
     """  # noqa: D301 - \b is a control character for click
     from gridwright.runs.profiles import load_profiles, streams_of
     from gridwright.workload import scales
-    from gridwright.workload.replays.plan import replay_options
+    from gridwright.workload.options import replay_options
 
     reader = Reader()
     if scale not in scales.NAMES:
@@ -168,7 +168,7 @@ def _replay(
     from gridwright.cli.spec_file import make_libraries
     from gridwright.report.terminal.workload import replay_text
     from gridwright.runs.directory import RunDirectory
-    from gridwright.runs.replayed import replayed_jobs
+    from gridwright.runs.profiles import replayed_jobs
     from gridwright.workload.options import library_directories
 
     spec, place = load_with_place(file, options.matrix)

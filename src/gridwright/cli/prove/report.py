@@ -26,7 +26,7 @@ def report(
     The run may be finished or interrupted; the report is one file that opens offline.
     """
     from gridwright.report.page import write_report
-    from gridwright.runs.find import find_run
+    from gridwright.runs.place import find_run
 
     reader = Reader()
     check_output(reader, "--out", out)

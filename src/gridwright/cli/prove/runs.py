@@ -62,8 +62,8 @@ def show(run: RunName = "last", runs: RunsDirectory = DEFAULT_RUNS, json: Json =
     """Show what a run measured; one that was killed shows what it measured until then."""
     from gridwright.report.terminal.run import run_text
     from gridwright.runs.directory import load_run
-    from gridwright.runs.find import find_run
-    from gridwright.runs.record_file import figures_of
+    from gridwright.runs.place import find_run
+    from gridwright.runs.records import figures_of
 
     loaded = load_run(find_run(runs, run), with_samples=False)
     parts = {
@@ -96,8 +96,8 @@ def compare(
     from gridwright.report.terminal.run import comparison_text
     from gridwright.runs.compare import compare_runs
     from gridwright.runs.directory import load_run
-    from gridwright.runs.find import find_run
-    from gridwright.runs.record_file import figures_of
+    from gridwright.runs.place import find_run
+    from gridwright.runs.records import figures_of
 
     one, other = load_run(find_run(runs, a)), load_run(find_run(runs, b))
     with figures_of(other.path):

@@ -15,7 +15,7 @@ from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
 if TYPE_CHECKING:
-    from gridwright.runs.removal import RunOnDisk
+    from gridwright.runs.directory import RunOnDisk
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")]
@@ -35,8 +35,8 @@ def rm(
 
     Example: gridwright runs rm 20261101T080000Z-demo --dry-run
     """
-    from gridwright.runs.find import find_run
-    from gridwright.runs.removal import look_at_run
+    from gridwright.runs.directory import look_at_run
+    from gridwright.runs.place import find_run
 
     now = datetime.now(UTC)
     disks = [look_at_run(path, now) for path in dict.fromkeys(find_run(runs, name) for name in run)]
@@ -70,8 +70,8 @@ def prune(
 
     Example: gridwright runs prune --keep 20 --older 90d --dry-run
     """
+    from gridwright.runs.directory import runs_below
     from gridwright.runs.place import check_place, own_runs, owners_in_words, run_directories
-    from gridwright.runs.removal import runs_below
 
     reader = Reader()
     older_s = reader.age("--older", older)
@@ -108,7 +108,7 @@ def _remove(
 ) -> None:
     """Ask, remove, and say so. Raises GridwrightError."""
     from gridwright.cli.confirm import confirm
-    from gridwright.runs.removal import remove_leavings, remove_run
+    from gridwright.runs.directory import remove_leavings, remove_run
     from gridwright.units import format_bytes
 
     if going and not dry_run:

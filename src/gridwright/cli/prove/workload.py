@@ -173,7 +173,7 @@ workload.command("replay")(replay_)
 def clean(file: SpecFile = None, json: Json = False) -> None:
     """Remove the data that the workload made in the library data of a grid."""
     from gridwright.cli.interrupt import stop_on_signals
-    from gridwright.workload.clean import clean as remove
+    from gridwright.workload.data_set import clean as remove
     from gridwright.workload.options import library_directories
 
     spec, place = load_with_place(file, None)

@@ -31,7 +31,7 @@ def load_with_place(file: Path | None, matrix: Matrix | None) -> tuple[GridSpec,
     """Load the spec of a grid to run a matrix on, and how to run it there; see on_grid."""
     from gridwright.cli.spec_file import load_placed, note_this_machine
     from gridwright.grid.grid import Grid
-    from gridwright.workload.on_grid.place import on_grid
+    from gridwright.workload.session import on_grid
 
     spec = load_placed(file)
     place = on_grid(Grid.open(spec), matrix)
@@ -108,10 +108,8 @@ def write_profiles(
     out: Path, run: RunRecord, workload: WorkloadRecord, *, rate: float | None = None
 ) -> tuple[Profiles, list[Finding]]:
     """Write the profiles of a run and say so on stderr. Raises GridwrightError."""
-    from gridwright.runs.profile_estimate import DEFAULT_RATE
-    from gridwright.runs.profile_record import profiles_of
-    from gridwright.runs.profiles import save_profiles
-    from gridwright.workload.space import data_bytes
+    from gridwright.runs.profiles import DEFAULT_RATE, profiles_of, save_profiles
+    from gridwright.workload.datasets.catalogue import data_bytes
 
     profiles, findings = profiles_of(run, workload, data_bytes=data_bytes(), rate=rate or DEFAULT_RATE)
     save_profiles(out, profiles)

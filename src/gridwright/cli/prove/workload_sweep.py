@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import threading
 
     from gridwright.runs.directory import RunDirectory
-    from gridwright.runs.stream_sweep.drive import StreamSweep
-    from gridwright.runs.stream_sweep.record import StreamSweepRecord, SweepStep
+    from gridwright.runs.stream_sweep import StreamSweep, StreamSweepRecord, SweepStep
     from gridwright.spec import GridSpec
     from gridwright.workload.options import WorkloadOptions
     from gridwright.workload.session import OnGrid
@@ -98,9 +97,9 @@ def run_sweep(
 ) -> ExitStatus:
     """Sweep, record every step in a run directory of its own, and print the answer."""
     from gridwright.runs.directory import RunDirectory
-    from gridwright.runs.stream_sweep.drive import StreamSweep, SweepOf
+    from gridwright.runs.stream_sweep import StreamSweep, SweepOf
+    from gridwright.workload.matrix import sweep_rule
     from gridwright.workload.options import needs_of
-    from gridwright.workload.sweep_step import sweep_rule
 
     rule = sweep_rule(
         needs_of(spec),
@@ -129,7 +128,7 @@ def _carried_out(
     sweep: StreamSweep, run: RunDirectory, steps: _Steps, stop: threading.Event
 ) -> tuple[StreamSweepRecord, Path]:
     from gridwright.report.page import write_report
-    from gridwright.runs.stream_sweep.file import write_sweep
+    from gridwright.runs.stream_sweep import write_sweep
 
     def save() -> None:
         write_sweep(run.path, sweep.record())
@@ -193,9 +192,8 @@ class _Steps:
 
         from gridwright.report.page import write_report
         from gridwright.runs.directory import RunDirectory
-        from gridwright.runs.stream_sweep.file import STEPS
-        from gridwright.runs.stream_sweep.words import streams_text
-        from gridwright.workload.sweep_step import measured_step
+        from gridwright.runs.stream_sweep import STEPS, streams_text
+        from gridwright.workload.matrix import measured_step
 
         again = f", run {attempt}" if attempt > 1 else ""
         named = streams_text(streams)

@@ -53,8 +53,7 @@ submit.command(context_settings={"allow_interspersed_args": False})(verb(run_sub
 
 def read_request(flags: SubmitFlags, spec: GridSpec, reader: Reader) -> JobRequest:
     """The request that the flags describe; what cannot be read is noted, and left out."""
-    from gridwright.schedulers.job import JobRequest
-    from gridwright.schedulers.job_options import JobOptions
+    from gridwright.schedulers.job import JobOptions, JobRequest
 
     directory = str(flags.directory.absolute()) if flags.directory is not None else os.getcwd()  # noqa: PTH109
     values = read_flags(flags, reader)

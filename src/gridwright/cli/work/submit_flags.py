@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def _read_array(reader: Reader, flag: str, text: str) -> Sequence[int] | None:
-    from gridwright.schedulers.indices import parse_array
+    from gridwright.schedulers.job_request import parse_array
 
     return _noted(reader, parse_array(text, flag))
 
 
 def _read_begin(reader: Reader, flag: str, text: str) -> float | None:
-    from gridwright.schedulers.begin_time import parse_begin
+    from gridwright.schedulers.job_request import parse_begin
 
     return _noted(reader, parse_begin(text, where=flag))
 
@@ -156,7 +156,7 @@ class SubmitFlags:
 
 def read_environment(flags: SubmitFlags, reader: Reader) -> dict[str, str]:
     """The environment that jobs get of this one's."""
-    from gridwright.schedulers.job_environment import chosen_environment
+    from gridwright.schedulers.job_request import chosen_environment
 
     environment, problems = chosen_environment(flags.environment or (), os.environ)
     reader.add([named_by_flag(problem) for problem in problems])

@@ -14,11 +14,12 @@ from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import make_libraries
 from gridwright.cli.work.submit_flags import SubmitFlags, read_environment
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
-from gridwright.schedulers.flows.flow_file import JobFlow, load_flow
-from gridwright.schedulers.flows.flow_requests import (
+from gridwright.schedulers.flows import (
     FlowSurroundings,
+    JobFlow,
     flow_requests,
     last_run,
+    load_flow,
     new_run,
     reusable_jobs,
 )

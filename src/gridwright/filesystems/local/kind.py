@@ -10,7 +10,7 @@ from gridwright.errors import Finding
 from gridwright.filesystems.capabilities import LabServices, NodeDisks
 from gridwright.filesystems.kind import FileSystemKind
 from gridwright.filesystems.local.model import LocalFileSystem
-from gridwright.spec.storage import INSTANCE_STORE
+from gridwright.spec.filesystem import INSTANCE_STORE
 from gridwright.yamltext.fields import FieldError
 
 if TYPE_CHECKING:

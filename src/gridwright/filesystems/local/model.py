@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import Delivery, Disks
+from gridwright.spec.filesystem import NEW_KIND, Delivery, Disks, FileSystem
 from gridwright.units import SIZE_PATTERN, Bytes
 from gridwright.yamltext.fields import FieldError, Written
 from gridwright.yamltext.source import show

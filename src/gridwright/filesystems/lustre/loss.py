@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gridwright.filesystems.loss import DeadPart, DegradedRates, Fate, PartGroup, affected_files_part
 from gridwright.filesystems.lustre.model import LustreFileSystem
 from gridwright.filesystems.resources import Contribution
-from gridwright.spec.storage import INSTANCE_STORE, Servers
+from gridwright.spec.filesystem import INSTANCE_STORE, Servers
 
 
 def parts(filesystem: LustreFileSystem, contribution: Contribution) -> Sequence[PartGroup]:

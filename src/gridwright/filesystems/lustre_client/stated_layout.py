@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridwright.filesystems.layout import ALL, Component, FileLayout
-from gridwright.spec.layouts import LayoutPart
+from gridwright.spec.library import LayoutPart
 
 
 def stated_layout(parts: list[LayoutPart] | None, stripe_count: int | None) -> FileLayout | None:

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import MOST_SERVERS
+from gridwright.spec.filesystem import MOST_SERVERS, NEW_KIND, FileSystem
 
 
 class MooseFileSystem(FileSystem):

@@ -8,8 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gridwright.filesystems.service_model import ServiceFileSystem
 from gridwright.spec.fields import Change, HostName, Update
-from gridwright.spec.filesystem import NEW_KIND
-from gridwright.spec.storage import Delivery
+from gridwright.spec.filesystem import NEW_KIND, Delivery
 from gridwright.yamltext.fields import matching
 
 EXPORT_PATTERN = r"^/[A-Za-z0-9._/@+-]{0,1023}$"

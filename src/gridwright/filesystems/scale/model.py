@@ -17,8 +17,7 @@ from gridwright.filesystems.scale.ports import CLUSTER_PORTS, NFS_PORTS
 from gridwright.filesystems.scale.site_fields import ServerPair, Witness
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import Disks, Servers
+from gridwright.spec.filesystem import NEW_KIND, Disks, FileSystem, Servers
 from gridwright.units import Bytes
 from gridwright.yamltext.fields import Size, matching
 

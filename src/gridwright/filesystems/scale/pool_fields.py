@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from gridwright.spec.fields import Change, SpecModel, Update
-from gridwright.spec.storage import Disks
+from gridwright.spec.filesystem import Disks
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 

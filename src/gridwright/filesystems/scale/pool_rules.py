@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.filesystems.scale.administration.desired import SYSTEM_POOL
+from gridwright.spec.filesystem import INSTANCE_STORE
 from gridwright.spec.provider import ProviderKind
-from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 

@@ -15,7 +15,7 @@ from gridwright.filesystems.scale.nfs_rules import nfs_problems
 from gridwright.filesystems.scale.packages import package_problems
 from gridwright.filesystems.scale.pool_rules import MOST_ATTACHED, pool_problems
 from gridwright.filesystems.scale.site_rules import owner_problems, pair_problems
-from gridwright.spec.storage import INSTANCE_STORE
+from gridwright.spec.filesystem import INSTANCE_STORE
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 

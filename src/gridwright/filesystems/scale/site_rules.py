@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gridwright.spec.filesystem import INSTANCE_STORE
 from gridwright.spec.provider import ProviderKind
-from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gridwright.filesystems.layout import ALL
+from gridwright.model.costs import purchases
 from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction
-from gridwright.model.purchase import purchases
 from gridwright.plan.design import Design, Plan
 from gridwright.report.designs import tables
 from gridwright.report.designs.charts import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, cast
 
-from gridwright.model.useful_cost import UsefulCost
+from gridwright.model.costs import UsefulCost
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
 from gridwright.report.document import ContentsEntry, contents_of, rendered
 from gridwright.report.figures import ABSENT, MB, count, duration, megabytes, plain, share

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gridwright.model.papers.checks import (
+from gridwright.model.papers import (
     INSTANCE_TABLE,
     LIMIT,
     LIMITS,
+    PAPERS,
     PaperRow,
     PapersCheck,
     measured_margins,
 )
-from gridwright.model.papers.figures import PAPERS
 from gridwright.report.figures import ABSENT, count
 from gridwright.report.papers.words import (
     KINDS,

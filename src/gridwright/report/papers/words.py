@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridwright.model.margins import Kind
-from gridwright.model.papers.checks import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck, PaperSummary
+from gridwright.model.papers import INSTANCE_TABLE, LIMIT, LIMITS, PaperRow, PapersCheck, PaperSummary
+from gridwright.model.prediction import Kind
 from gridwright.report.figures import ABSENT, GB, MB, count, plain
 
 KINDS: dict[Kind, str] = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from gridwright.model.day import CreditsOfDay, DayPrediction, LibraryDay
-from gridwright.model.day_curve import DayCurve
+from gridwright.model.day import CreditsOfDay, DayCurve, DayPrediction, LibraryDay
 from gridwright.report.figures import ABSENT, duration, listed, plain, share
 from gridwright.report.table import Cell, columns_of, rows_table
 from gridwright.report.terminal.frame import lined, printed, say

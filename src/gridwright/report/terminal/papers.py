@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-from gridwright.model.papers.checks import PaperRow, PapersCheck
-from gridwright.model.papers.figures import PAPERS
+from gridwright.model.papers import PAPERS, PaperRow, PapersCheck
 from gridwright.report.papers.page import figures_table, margins_table, summary_table
 from gridwright.report.papers.words import by_reason, reach_text
 from gridwright.report.table import Column

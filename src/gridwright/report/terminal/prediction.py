@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gridwright.filesystems.resources import Operation
+from gridwright.model.costs import Purchase, purchases
 from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
-from gridwright.model.purchase import Purchase, purchases
 from gridwright.report.designs.tables import purchases_table, rates_table, service_table
 from gridwright.report.designs.words import (
     alike_layouts,

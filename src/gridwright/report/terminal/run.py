@@ -31,11 +31,10 @@ from gridwright.report.terminal.workload import workload_text
 from gridwright.report.verdict import verdict_in_words
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.judge import JUDGED
-from gridwright.runs.layout_comparison import METHOD
-from gridwright.runs.phase_record import NodePhaseRecord, PhaseRecord, Steady, SweepPoint
+from gridwright.runs.phase_record import METHOD, NodePhaseRecord, PhaseRecord, Steady, SweepPoint
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import RepeatedFigure
+from gridwright.runs.verdict import JUDGED
 from gridwright.trusted import user_name
 
 MOST_NODES = 24

@@ -9,8 +9,7 @@ from gridwright.report.figures import ABSENT, plain
 from gridwright.report.stream_sweep.page import curve_row
 from gridwright.report.table import Cell, columns_of, rows_table
 from gridwright.report.terminal.frame import framed, print_findings, printed, say
-from gridwright.runs.stream_sweep.record import CurvePoint, StreamSweepRecord
-from gridwright.runs.stream_sweep.words import streams_text
+from gridwright.runs.stream_sweep import CurvePoint, StreamSweepRecord, streams_text
 
 _WIDTH = 20
 """Characters of a bar that is as long as a ratio of 1."""

@@ -23,7 +23,7 @@ from gridwright.report.workload.tables import (
     ratio_width,
     tests,
 )
-from gridwright.runs.replayed import ReplayedJob
+from gridwright.runs.profiles import ReplayedJob
 from gridwright.runs.workload_record import WorkloadRecord, WorkloadSummary
 from gridwright.units import format_bytes
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gridwright.model.margins import margin_of
-from gridwright.model.useful_cost import UsefulCost
+from gridwright.model.costs import UsefulCost
+from gridwright.model.prediction import margin_of
 from gridwright.model.workload_figures import WorkloadPrediction
 from gridwright.report.figures import count, duration, plain
 from gridwright.report.papers.words import percent

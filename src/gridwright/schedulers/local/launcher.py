@@ -26,8 +26,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gridwright.schedulers.local import launcher_program, runner_lock
-from gridwright.schedulers.local.control_groups import GroupPlaces
-from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.processes import GroupPlaces
+from gridwright.schedulers.local.store import JobKey
 
 LOCK = "launcher.lock"
 PROGRAM = launcher_program.__file__

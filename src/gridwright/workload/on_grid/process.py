@@ -51,8 +51,8 @@ from gridwright.workload.exchange import (
     Tail,
     dead_runs,
 )
-from gridwright.workload.launches.account import launch_record
 from gridwright.workload.launches.guard import LaunchOutcome
+from gridwright.workload.launches.launcher import launch_record
 from gridwright.workload.messages import (
     Chore,
     ChoreRequest,
@@ -63,9 +63,7 @@ from gridwright.workload.messages import (
     PlannedLaunch,
     RunRequest,
 )
-from gridwright.workload.on_grid.job import GridJob
-from gridwright.workload.on_grid.jobs import PREFIX, GridJobs
-from gridwright.workload.on_grid.scheduler_calls import SchedulerCalls
+from gridwright.workload.on_grid.jobs import PREFIX, GridJob, GridJobs, SchedulerCalls
 from gridwright.workload.scales import scale
 
 _NOTABLE_S = 1.0

@@ -30,17 +30,15 @@ ELSEWHERE = {
     "gridwright.filesystems.scale.nfs_fields": "of a site's own servers",
     "gridwright.filesystems.scale.pool_fields": "not made on AWS",
     "gridwright.filesystems.scale.site_fields": "of a site's own servers",
-    "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",
+    "gridwright.schedulers.grid_engine.commands": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.local.runner": "of one machine",
-    "gridwright.schedulers.lsf.section": "nothing sets it up on AWS, and check says so",
+    "gridwright.schedulers.lsf.commands": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.ssh.kind": "of a site's own nodes",
     "gridwright.filesystems.service_limits": "only predictions read it, and no template has it",
-    "gridwright.spec.bounds": "only planning reads it, and no template has it",
     "gridwright.spec.model": "only reports print it",
-    "gridwright.spec.requirements": "only planning reads it, and no template has it",
     "gridwright.spec.site_setup": "files of the site; test_bundle.py",
     "gridwright.spec.users": "but for its secret only bundles have it; test_bundle.py",
-    "gridwright.spec.workload": "only proofs read it",
+    "gridwright.spec.requirements": "only plans and proofs read it, and no template has it",
 }
 """Modules of fields that no template of a grid on AWS is made from, and why."""
 NOT_THERE = (
