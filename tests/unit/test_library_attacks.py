@@ -24,9 +24,9 @@ from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.writer import write_table
 from gridwright.workload.launches import guard
 from gridwright.workload.launches.traffic import CountedFile, LaunchTraffic
+from gridwright.workload.messages import Scale
 from gridwright.workload.prepare import missing_tables, prepare
 from gridwright.workload.private_directories import PrivateDirectories
-from gridwright.workload.scales import Scale
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other users are needed")

@@ -41,9 +41,8 @@ from gridwright.workload.data_set import DataPreparation, DataSet
 from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.launches.guard import GONE_S, GRACE_S
 from gridwright.workload.launches.launcher import EndedLaunch, Launcher, NodeSampler, Surroundings
-from gridwright.workload.messages import RunRequest
+from gridwright.workload.messages import RunRequest, scale
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
-from gridwright.workload.scales import scale
 
 _SAMPLE_S = 1.0
 

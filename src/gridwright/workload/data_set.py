@@ -37,9 +37,8 @@ from gridwright.own_directories import temporary_directory
 from gridwright.runs.workload_events import WORKLOAD_EVENTS, DataFailed, DataReady, WorkloadEvent
 from gridwright.trusted import open_directory, read_file, why_untrusted
 from gridwright.workload.launches.program_request import TableFacts
-from gridwright.workload.messages import DataRequest, RunRequest
+from gridwright.workload.messages import DataRequest, RunRequest, Scale
 from gridwright.workload.programs.program import absent_engines
-from gridwright.workload.scales import Scale
 
 if TYPE_CHECKING:
     from gridwright.workload.messages import Made

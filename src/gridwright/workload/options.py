@@ -22,9 +22,8 @@ from gridwright.spec.requirements import WorkloadRequires
 from gridwright.units import Bytes
 from gridwright.workload.launches.program_request import NOTHING, ReplayPhase, ReplayWork
 from gridwright.workload.matrix import BLOCKS, MAX_STREAMS, Matrix, MatrixEntry, wrong_block
-from gridwright.workload.messages import PlannedLaunch, RunRequest
+from gridwright.workload.messages import PlannedLaunch, RunRequest, Scale
 from gridwright.workload.programs.program import REPLAY, program_of
-from gridwright.workload.scales import Scale
 
 DEFAULT_SEED = 1
 DEFAULT_THREADS = 4

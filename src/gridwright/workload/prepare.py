@@ -32,9 +32,8 @@ from gridwright.runs.workload_events import (
 from gridwright.schedulers.process_tree import die_with_parent
 from gridwright.workload.data_set import DataSet, Locked
 from gridwright.workload.datasets.catalogue import TABLES, check_space, needs, table_bytes
-from gridwright.workload.messages import DataRequest, TableAnswer, TableRequest
+from gridwright.workload.messages import DataRequest, TableAnswer, TableRequest, scale
 from gridwright.workload.programs.program import program_of
-from gridwright.workload.scales import scale
 
 Emit = Callable[[WorkloadEvent], None]
 _POLL_S = 0.2

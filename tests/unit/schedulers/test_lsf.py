@@ -14,8 +14,17 @@ from gridwright.schedulers.batch.system import AfterJob, Answered, BatchCall
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.job import JobOptions, JobRequest, JobState, JobTag
 from gridwright.schedulers.job_request import DependencyType, fold_indices
-from gridwright.schedulers.lsf.commands import ending, meaning, moment, parse_history, plain_node, rows, size
-from gridwright.schedulers.lsf.kind import Lsf, parse_accounting
+from gridwright.schedulers.lsf.kind import (
+    Lsf,
+    ending,
+    meaning,
+    moment,
+    parse_accounting,
+    parse_history,
+    plain_node,
+    rows,
+    size,
+)
 from gridwright.spec import parse_spec
 from tests.support.lsf_double.daemon import Mbatchd
 from tests.support.lsf_double.jobs import Element

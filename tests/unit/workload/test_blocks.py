@@ -24,11 +24,10 @@ from gridwright.workload.launches.launch import Launch
 from gridwright.workload.launches.process import Ended, run
 from gridwright.workload.launches.program_request import TableFacts
 from gridwright.workload.launches.traffic import BLOCK_BYTES, CountedFile, LaunchTraffic, blocked_time
-from gridwright.workload.messages import Made
+from gridwright.workload.messages import SCALES as NAMES_OF_SCALES
+from gridwright.workload.messages import Made, scale
 from gridwright.workload.programs.program import TEST_NAMES, program_of
 from gridwright.workload.programs.sampling import sample_step
-from gridwright.workload.scales import NAMES as NAMES_OF_SCALES
-from gridwright.workload.scales import scale
 
 # A small data set and launches over it, for tests of the tests.
 

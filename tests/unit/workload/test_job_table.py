@@ -19,7 +19,7 @@ from gridwright.model.batch_window import BatchWindow
 from gridwright.model.workload import WorkloadMatrix
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.parquet import write_launches
-from gridwright.workload.imports.job import assign_streams
+from gridwright.workload.imports.accounting import assign_streams
 from gridwright.workload.imports.job_table import MOST_PROBLEMS, JobTable, read_jobs
 from tests.support.records import launch_record
 

@@ -12,8 +12,8 @@ import pytest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.workload.datasets import catalogue
 from gridwright.workload.datasets.catalogue import SpaceNeeds, check_space, needs, table_bytes
+from gridwright.workload.messages import scale
 from gridwright.workload.programs.program import program_of
-from gridwright.workload.scales import scale
 
 MIB = 1 << 20
 

@@ -306,11 +306,11 @@ def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
     from gridwright.model.document import workload_document
     from gridwright.model.workload import Replay, default_profiles, simulate_workload
     from gridwright.runs.profiles import load_profiles
-    from gridwright.workload.scales import NAMES
+    from gridwright.workload.messages import SCALES
 
-    if flags.scale is not None and flags.scale not in NAMES:
+    if flags.scale is not None and flags.scale not in SCALES:
         raise input_error(
-            f"no scale is named {flags.scale!r}", where="--scale", remedy=f"use {', '.join(NAMES)}"
+            f"no scale is named {flags.scale!r}", where="--scale", remedy=f"use {', '.join(SCALES)}"
         )
     own = flags.profile or _profiles_as_workload(flags.workload)
     profiles = load_profiles(own) if own else default_profiles()

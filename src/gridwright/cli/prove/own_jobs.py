@@ -149,16 +149,17 @@ def replay_(
       gridwright predict other.yaml --workload jobs-profiles.json
     """  # noqa: D301 - \b is a control character for click
     from gridwright.runs.profiles import load_profiles, streams_of
-    from gridwright.workload import scales
+    from gridwright.workload.messages import SCALES
+    from gridwright.workload.messages import scale as scale_named
     from gridwright.workload.options import replay_options
 
     reader = Reader()
-    if scale not in scales.NAMES:
-        reader.choice(scale, scales.NAMES, "--scale")
+    if scale not in SCALES:
+        reader.choice(scale, SCALES, "--scale")
     reader.finish(not reader.wrong or None)
     recorded = load_profiles(profiles)
     order = streams_of(recorded, streams, where=str(profiles))
-    options = replay_options(recorded, order, scales.scale(scale), hold_memory=memory, keep=keep)
+    options = replay_options(recorded, order, scale_named(scale), hold_memory=memory, keep=keep)
     return int(_replay(recorded, options, file, runs, json=json))
 
 

@@ -200,12 +200,13 @@ def refuse_wide_launches(matrix: str, options: WorkloadOptions, place: OnGrid | 
 
 def read_workload_options(flags: WorkloadFlags, reader: Reader) -> WorkloadOptions | None:
     """Check the flags together; None if the reader has found something wrong."""
-    from gridwright.workload import scales
     from gridwright.workload.matrix import load_matrix
+    from gridwright.workload.messages import SCALES
+    from gridwright.workload.messages import scale as scale_named
     from gridwright.workload.options import WorkloadOptions, check_options
 
-    if flags.scale not in scales.NAMES:
-        reader.choice(flags.scale, scales.NAMES, "--scale")
+    if flags.scale not in SCALES:
+        reader.choice(flags.scale, SCALES, "--scale")
     values = read_flags(flags, reader)
     figures = ("streams", "seed", "memory_bytes", "time_limit_s", "threads", "block_bytes", "repeat")
     reader.add(check_options(**{name: values[name] for name in figures}))
@@ -218,6 +219,6 @@ def read_workload_options(flags: WorkloadFlags, reader: Reader) -> WorkloadOptio
         return None
     values |= {
         "matrix": matrix.with_streams(flags.streams) if flags.streams else matrix,
-        "scale": scales.scale(flags.scale),
+        "scale": scale_named(flags.scale),
     }
     return options_of(WorkloadOptions, values)

@@ -25,8 +25,8 @@ from gridwright.workload.datasets.tables import (
     SETTLEMENTS,
     TRANSACTIONS,
 )
+from gridwright.workload.messages import SCALES, Scale, scale
 from gridwright.workload.programs.program import program_of
-from gridwright.workload.scales import NAMES, Scale, scale
 
 TABLES: dict[str, DataTable] = {
     table.name: table
@@ -133,4 +133,4 @@ def check_space(libraries: Mapping[str, Path], needed: SpaceNeeds) -> None:
 
 def data_bytes() -> dict[str, int]:
     """Bytes of all tables of one copy, by scale, from their rows and columns; needs no engine."""
-    return {name: sum(table_bytes(table, scale(name)) for table in TABLES) for name in NAMES}
+    return {name: sum(table_bytes(table, scale(name)) for table in TABLES) for name in SCALES}

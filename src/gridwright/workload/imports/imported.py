@@ -20,8 +20,15 @@ from gridwright.handed_files import open_file, text_lines, unpacked, unpacked_wi
 from gridwright.refusals import refusal
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_events import ImportRefused, LaunchEnded, WorkloadBegun, WorkloadEvent
-from gridwright.workload.imports import lsf, slurm
-from gridwright.workload.imports.job import Accounts, assign_streams
+from gridwright.workload.imports.accounting import (
+    SACCT_FORMAT,
+    Accounts,
+    assign_streams,
+    read_bacct,
+    read_lsb_acct,
+    read_sacct_json,
+    read_sacct_rows,
+)
 from gridwright.workload.imports.sas_log import read_sas_log
 
 _SAMPLE_BYTES = 1 << 16
@@ -29,7 +36,7 @@ _MOST_JSON_BYTES = 128 << 20
 MOST_LINES = 1_000_000
 """Of accounting: each job has some, and a thousand nodes have as many in weeks."""
 _LINES_NAMED = 5
-_SACCT = f"sacct --allusers --parsable2 --starttime now-7days --format {slurm.FORMAT}"
+_SACCT = f"sacct --allusers --parsable2 --starttime now-7days --format {SACCT_FORMAT}"
 
 
 def accounting_kind(path: Path) -> str | None:
@@ -76,7 +83,7 @@ def read_accounting(path: Path, kind: str, *, first_number: int) -> tuple[list[L
 def _read_sacct(path: Path) -> Accounts:
     with _lines(path) as lines:
         try:
-            return slurm.read_rows(lines)
+            return read_sacct_rows(lines)
         except ValueError as error:
             raise input_error(
                 f"sacct printed no {error}, or no header",
@@ -87,7 +94,7 @@ def _read_sacct(path: Path) -> Accounts:
 
 def _read_json(path: Path) -> Accounts:
     try:
-        return slurm.read_document(unpacked_within(path, _MOST_JSON_BYTES))
+        return read_sacct_json(unpacked_within(path, _MOST_JSON_BYTES))
     except ValueError as error:
         raise input_error(
             f"this is no document of sacct --json that can be read: {error}",
@@ -98,13 +105,13 @@ def _read_json(path: Path) -> Accounts:
 
 def _read_lsb_acct(path: Path) -> Accounts:
     with _lines(path) as lines:
-        return lsf.read_events(lines)
+        return read_lsb_acct(lines)
 
 
 def _read_bacct(path: Path) -> Accounts:
     # Whose dates have no year ended before the file was written, by and large.
     with _lines(path) as lines:
-        return lsf.read_paragraphs(lines, min(time.time(), path.stat().st_mtime) + 86400.0)
+        return read_bacct(lines, min(time.time(), path.stat().st_mtime) + 86400.0)
 
 
 _READERS: dict[str, Callable[[Path], Accounts]] = {

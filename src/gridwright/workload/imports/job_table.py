@@ -17,7 +17,7 @@ from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.parquet import launch_columns, read_columns
 from gridwright.runs.profiles import DEFAULT_RATE, LaunchProfile, Profiles, estimated_phases
 from gridwright.runs.records import HostFacts
-from gridwright.workload.imports.job import assign_streams
+from gridwright.workload.imports.accounting import assign_streams
 
 SUFFIXES: Final = (".parquet", ".csv")
 MOST_JOBS: Final = 100_000

@@ -62,9 +62,9 @@ from gridwright.workload.messages import (
     LaunchResult,
     PlannedLaunch,
     RunRequest,
+    scale,
 )
 from gridwright.workload.on_grid.jobs import PREFIX, GridJob, GridJobs, SchedulerCalls
-from gridwright.workload.scales import scale
 
 _NOTABLE_S = 1.0
 """Below it, a clock says nothing wrong about launches of seconds and minutes."""

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "gridwright.filesystems.scale.site_fields": "of a site's own servers",
     "gridwright.schedulers.grid_engine.commands": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.local.runner": "of one machine",
-    "gridwright.schedulers.lsf.commands": "nothing sets it up on AWS, and check says so",
+    "gridwright.schedulers.lsf.kind": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.ssh.kind": "of a site's own nodes",
     "gridwright.filesystems.service_limits": "only predictions read it, and no template has it",
     "gridwright.spec.model": "only reports print it",
