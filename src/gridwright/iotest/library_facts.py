@@ -46,7 +46,7 @@ def describe_library(target: LibraryTarget) -> tuple[LibraryMount, list[Finding]
     return mount, list(_remarks(target, mount))
 
 
-NO_DIRECTORY = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_NO_DIRECTORY = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """Errors of a path that is mistyped; others come from the file system."""
 
 
@@ -60,7 +60,7 @@ def mistyped(target: LibraryTarget) -> Problem | None:
     except Hangs:
         return None
     except OSError as error:
-        if error.errno not in NO_DIRECTORY:
+        if error.errno not in _NO_DIRECTORY:
             return None
         return os_error_problem(
             error, library=target.library, path=target.path, doing="looking for the directory"

@@ -45,7 +45,7 @@ DEFAULT_SECONDS = 10.0
 DEFAULT_QUEUE_DEPTH = 8
 DEFAULT_UNTIL_STEADY = 70 * 60.0
 """The longest burst in paper 002's table lasts 65 minutes."""
-MAX_STREAMS = 4096
+_MAX_STREAMS = 4096
 DEFAULT_PAIRS = 6
 """Tests of two layouts side by side: pairs that tell a change of about twice the spread of a pair's ratio."""
 
@@ -174,10 +174,10 @@ def _problems(options: IotestOptions) -> list[Problem]:
             f"give more than 0 s and at most a week, such as {flag} 30s",
         )
     check.that(
-        options.streams is None or 1 <= options.streams <= MAX_STREAMS,
+        options.streams is None or 1 <= options.streams <= _MAX_STREAMS,
         f"{options.streams} streams cannot be run",
         "--streams",
-        f"give a number from 1 to {MAX_STREAMS}",
+        f"give a number from 1 to {_MAX_STREAMS}",
     )
     check.that(
         options.queue_depth is None or 1 <= options.queue_depth <= 4096,

@@ -157,7 +157,7 @@ def of_all_nodes(each: Sequence[Outcome] | Sequence[Method]) -> dict[str, Any]:
 CACHED_LIMIT = 0.05
 """A read with more of its pages in the cache than this does not count."""
 
-STEPS = ("create", "stat", "read", "unlink")
+_STEPS = ("create", "stat", "read", "unlink")
 """The steps of the metadata phase, in the order they run."""
 
 
@@ -311,7 +311,7 @@ def _operations(outcome: Outcome) -> dict[str, Operation] | None:
             seconds=done.seconds,
             ops_per_s=done.count / done.seconds if done.seconds else None,
         )
-        for name in STEPS
+        for name in _STEPS
         if (done := outcome.operations.get(name)) is not None
     }
     return operations or None

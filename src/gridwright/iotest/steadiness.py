@@ -31,7 +31,7 @@ CHANGE = 0.10
 """A fall of less than a tenth over the phase is noise, as in `gridwright.iotest.steadiness`."""
 FEWEST = 10
 """Fewer samples than this show no trend."""
-MOST = 120
+_MOST = 120
 """Longer series are averaged down to this many points; the slope takes time by their square."""
 SIGMAS = 4.0
 """How far beyond its noise a fall must lie, in standard errors."""
@@ -51,7 +51,7 @@ def with_fall(record: PhaseRecord, limit_s: float | None, history: Sequence[Samp
     until = record.seconds_first - (record.fsync_s or 0.0)
     if limit_s is not None:
         until = min(until, limit_s)
-    times, rates = rate_series(history)
+    times, rates = _rate_series(history)
     # A sample is taken a little after its second.
     whole = sum(end <= until + (end - begin) / 2 for begin, end in zip([0.0, *times], times, strict=False))
     return replace(record, falling=still_falling(times[:whole], rates[:whole]))
@@ -71,7 +71,7 @@ def falling_finding(library: str, record: PhaseRecord) -> Iterator[Finding]:
         )
 
 
-def rate_series(history: Sequence[Sample]) -> tuple[list[float], list[float]]:
+def _rate_series(history: Sequence[Sample]) -> tuple[list[float], list[float]]:
     """Times (s since the start) at which intervals between samples end, and the rates in them (bytes/s)."""
     times, rates = [], []
     before = Sample(0.0, 0, 0, 0)
@@ -95,7 +95,7 @@ def still_falling(times: Sequence[float], rates: Sequence[float]) -> Falling | N
     """
     if len(rates) < FEWEST or not any(rates):
         return None
-    fold = -(-len(rates) // MOST)
+    fold = -(-len(rates) // _MOST)
     series = [fmean(rates[i : i + fold]) for i in range(0, len(rates), fold)]
     count, width = len(series), max(3, len(series) // 8)
     quarter = count - max(width, count // 4)
@@ -135,7 +135,7 @@ def _fall(series: Sequence[float]) -> float:
     return -median(slopes) * (len(series) - 1)
 
 
-MAX_POINTS = 600
+_MAX_POINTS = 600
 """Longer series are averaged down to this many points before the search."""
 
 RULE = (
@@ -182,7 +182,7 @@ def levels(times_s: Sequence[float], rates: Sequence[float]) -> list[Level]:
 
     if not rates:
         return []
-    fold = -(-len(rates) // MAX_POINTS)
+    fold = -(-len(rates) // _MAX_POINTS)
     series = np.array([np.mean(rates[i : i + fold]) for i in range(0, len(rates), fold)])
     ends = [times_s[min(i + fold, len(rates)) - 1] for i in range(0, len(rates), fold)]
     if len(series) < 4:
@@ -284,7 +284,7 @@ class Steadiness:
 
 
 def _levels(history: Sequence[Sample]) -> list[Level]:
-    return levels(*rate_series(history))
+    return levels(*_rate_series(history))
 
 
 Unwritten = Callable[[], int | None]

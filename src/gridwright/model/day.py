@@ -228,7 +228,7 @@ class SharedResources:
         self.buckets: Mapping[int, Bucket] = {
             number: bucket
             for number, resource in enumerate(self.resources)
-            if (bucket := bucket_of(resource, self._parts[number])) is not None
+            if (bucket := _bucket_of(resource, self._parts[number])) is not None
         }
 
     @property
@@ -295,7 +295,7 @@ class SharedResources:
         return list(solution.rates), names
 
 
-def bucket_of(resource: Resource, parts: int) -> Bucket | None:
+def _bucket_of(resource: Resource, parts: int) -> Bucket | None:
     """The credits of a resource that each of `parts` nodes has; None where none are published."""
     burst = resource.highest_bytes_per_s
     if resource.burst_s is None or burst <= resource.bytes_per_s:

@@ -54,7 +54,7 @@ def failure_domains(model: GridModel) -> Mapping[str, FailureDomain]:
     return {name: parts[0] for name, parts in domains.items() if len(parts) == 1}
 
 
-def representative_domains(model: GridModel) -> list[FailureDomain]:
+def _representative_domains(model: GridModel) -> list[FailureDomain]:
     """The first server, target and node of each role and group."""
     return [part for part in _all_parts(model) if part.number == 1]
 
@@ -155,7 +155,7 @@ class DegradedGrid:
 
 def single_failures(model: GridModel, streams_per_node: int | None = None) -> list[DegradedGrid]:
     """Predict every single failure: of one server and target of each role, and of one node of each group."""
-    return [degraded_grid(model, [part], streams_per_node) for part in representative_domains(model)]
+    return [degraded_grid(model, [part], streams_per_node) for part in _representative_domains(model)]
 
 
 def degraded_grid(

@@ -71,7 +71,7 @@ def _growth(
     return Growth(title, begins, usd_later, not hindering, because, later)
 
 
-def growing_volumes(
+def _growing_volumes(
     market: VolumeMarket, bytes_per_s: float, room: float, room_later: float, most: int
 ) -> VolumeSet | None:
     """The cheapest volumes of a machine for its room in a year; it begins with as many that are smaller."""
@@ -389,7 +389,7 @@ class Search:
         now, later = (rooms["volumes"] / nodes.count for rooms in (placement.rooms, placement.rooms_later))
         key = (rate, now, later, most)
         if key not in self._volumes:
-            self._volumes[key] = growing_volumes(self.market.volumes, *key)
+            self._volumes[key] = _growing_volumes(self.market.volumes, *key)
         return self._volumes[key]
 
     def _scratch_choice(self, rate: float, room: int, later: int) -> SharedChoice | None:

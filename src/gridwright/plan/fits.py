@@ -235,8 +235,8 @@ PLACES: dict[Place, str] = {
     "volumes": "on volumes",
 }
 """Where work and util may live, as far as a node is concerned: scratch is over the network, too."""
-STORAGE_ROW = "storage for the libraries"
-BUDGET_ROW = "budget for the cheapest grid with it"
+_STORAGE_ROW = "storage for the libraries"
+_BUDGET_ROW = "budget for the cheapest grid with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,10 +408,10 @@ def _storage_row(side: NodeSide, cheapest: Candidate | None, excluded: list[str]
     required = f"{rate} at once and {room} in all"
     if cheapest is not None:
         provided = title(cheapest).partition("; ")[2]
-        return Fit(STORAGE_ROW, provided, required, "yes")
+        return Fit(_STORAGE_ROW, provided, required, "yes")
     if excluded:
-        return Fit(STORAGE_ROW, "not looked for", required, "open")
-    return Fit(STORAGE_ROW, "nothing on sale delivers and holds it", required, "no")
+        return Fit(_STORAGE_ROW, "not looked for", required, "open")
+    return Fit(_STORAGE_ROW, "nothing on sale delivers and holds it", required, "no")
 
 
 def _budget_row(result: SearchResult, cheapest: Candidate | None) -> Fit:
@@ -420,9 +420,9 @@ def _budget_row(result: SearchResult, cheapest: Candidate | None) -> Fit:
     if budget is not None:
         required = f"at most {hourly(budget, cheapest.usd_per_hour if cheapest else None)}"
     if cheapest is None:
-        return Fit(BUDGET_ROW, "no grid to cost", required, "open")
+        return Fit(_BUDGET_ROW, "no grid to cost", required, "open")
     over = budget is not None and cheapest.usd_per_hour > budget
-    return Fit(BUDGET_ROW, hourly(cheapest.usd_per_hour, budget), required, "no" if over else "yes")
+    return Fit(_BUDGET_ROW, hourly(cheapest.usd_per_hour, budget), required, "no" if over else "yes")
 
 
 def hourly(usd: float, beside: float | None = None) -> str:
@@ -497,7 +497,7 @@ def _nodes_lack(result: SearchResult) -> Iterator[str]:
         has = given.count * instance.cores
         lacking = required - has
         yield f"{given.count} x {instance.name} have {has} of {required} cores required, {lacking} too few"
-    beside = (STORAGE_ROW, BUDGET_ROW, "cores", "price in")
+    beside = (_STORAGE_ROW, _BUDGET_ROW, "cores", "price in")
     yield from (each for each in held(result, instance).excluded_by if not each.startswith(beside))
     most = needs.requirements.nodes.count.most
     least = math.ceil(required / instance.cores)

@@ -91,7 +91,7 @@ class Given:
         }
 
 
-def read_given(spec: GridSpec) -> Given:
+def _read_given(spec: GridSpec) -> Given:
     """What a spec has of its grid.
 
     Raises GridwrightError for a second group of nodes, which no prediction knows.
@@ -122,7 +122,7 @@ def _homes(spec: GridSpec) -> dict[str, str]:
     }
 
 
-def describe_existing(given: Given) -> Iterator[str]:
+def _describe_existing(given: Given) -> Iterator[str]:
     """A line for each existing part: its place in the spec and its type."""
     if given.instance or given.count:
         count = "" if given.count is None else f"{given.count} "
@@ -230,7 +230,7 @@ def read_needs(spec: GridSpec) -> Needs:
             "no library requires a rate: nothing tells a good grid from a bad one",
             "Add requires: to the libraries, such as 100 MB/s/core for data and 125 for work and util",
         )
-    return Needs(spec, spec.requirements, libraries, peak_factor_of(spec), read_given(spec))
+    return Needs(spec, spec.requirements, libraries, peak_factor_of(spec), _read_given(spec))
 
 
 def _refused(spec: GridSpec, path: tuple[str, ...], what: str, remedy: str) -> GridwrightError:
@@ -268,7 +268,7 @@ def readings(needs: Needs) -> tuple[RequirementReading, ...]:
     )
     found += [
         RequirementReading("kept as it is", words, "the grid spec")
-        for words in describe_existing(needs.given)
+        for words in _describe_existing(needs.given)
     ]
     if needs.grows:
         now, later = needs.capacity(needs.libraries), needs.capacity_later(needs.libraries)

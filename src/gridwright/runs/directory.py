@@ -108,7 +108,7 @@ class Results:
         return [*self.checks, *(finding for part in parts for finding in part.findings)]
 
 
-def results_of(
+def _results_of(
     path: Path, status: Status, iotest: IotestReducer, workload: WorkloadReducer, checks: list[NodeCheck]
 ) -> Results:
     """What the parts of a run at `path` have measured so far."""
@@ -123,13 +123,13 @@ def results_of(
 
 
 IOTEST_FILE = "iotest.json"
-WORKLOAD_FILE = "workload.json"
-LAUNCHES_FILE = "launches.parquet"
+_WORKLOAD_FILE = "workload.json"
+_LAUNCHES_FILE = "launches.parquet"
 SAMPLES_FILE = "samples.parquet"
 REPORT_FILE = "report.html"
 JOURNAL_FILE = "journal.jsonl"
 LOGS = "logs"
-QUIET_S = 600.0
+_QUIET_S = 600.0
 """A run journals a sample a second; one that is quiet this long has ended."""
 _UNSEEN = (
     *(PhaseProgress, ScratchMade, RemovalBegun, LibraryDone),
@@ -230,7 +230,7 @@ class RunDirectory:
 
     def finish(self, status: Status) -> Results:
         """Write the final files, then drop the journal. Raises GridwrightError."""
-        results = results_of(self.path, status, self.iotest, self.workload, self.checks)
+        results = _results_of(self.path, status, self.iotest, self.workload, self.checks)
         graded = results.graded(self.record.host.memory_bytes)
         self.record = self.record.model_copy(
             update={
@@ -248,8 +248,8 @@ class RunDirectory:
             if results.iotest is not None:
                 _write_json(self._opened, IOTEST_FILE, results.iotest)
             if results.workload is not None:
-                _write_json(self._opened, WORKLOAD_FILE, results.workload)
-                write_launches(LAUNCHES_FILE, results.workload.launches, directory=self._opened)
+                _write_json(self._opened, _WORKLOAD_FILE, results.workload)
+                write_launches(_LAUNCHES_FILE, results.workload.launches, directory=self._opened)
             samples = [*self.iotest.samples, *self.workload.samples]
             write_samples(SAMPLES_FILE, samples, self.record.host.hostname, directory=self._opened)
             _write_json(self._opened, RUN_FILE, self.record)
@@ -355,7 +355,7 @@ def _load_record(run_file: Path) -> RunRecord:
 
 def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedRun:
     iotest = load_record(path / IOTEST_FILE, IotestRecord)
-    workload = load_record(path / WORKLOAD_FILE, WorkloadRecord)
+    workload = load_record(path / _WORKLOAD_FILE, WorkloadRecord)
     file = path / SAMPLES_FILE
     try:
         samples = read_samples(file) if with_samples and os.path.lexists(file) else []
@@ -377,7 +377,7 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
             event = read_event(line, workload=workload.begun)
             if event is not None:
                 _give(event, iotest, workload, checks)
-        results = results_of(path, status, iotest, workload, checks)
+        results = _results_of(path, status, iotest, workload, checks)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -396,7 +396,7 @@ def _status(path: Path, run: RunRecord) -> Status:
     alive = is_alive(run.process)
     if alive is None:
         files = [file for file in (path / JOURNAL_FILE, path / RUN_FILE) if file.exists()]
-        alive = any(time.time() - file.stat().st_mtime < QUIET_S for file in files)
+        alive = any(time.time() - file.stat().st_mtime < _QUIET_S for file in files)
     return "running" if alive else "interrupted"
 
 
@@ -457,7 +457,7 @@ def _write_json(directory: int, name: str, record: Record) -> None:
 
 
 _FILES = frozenset(
-    {RUN_FILE, IOTEST_FILE, WORKLOAD_FILE, LAUNCHES_FILE, SAMPLES_FILE, REPORT_FILE, JOURNAL_FILE}
+    {RUN_FILE, IOTEST_FILE, _WORKLOAD_FILE, _LAUNCHES_FILE, SAMPLES_FILE, REPORT_FILE, JOURNAL_FILE}
 )
 _PART = re.compile(r"\.(?P<file>.+)\.\d+\.part")
 """A file that was being written when its process was killed; see `gridwright.atomic`."""

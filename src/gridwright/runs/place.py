@@ -33,7 +33,7 @@ def check_place(runs: Path) -> None:
     try:
         runs.exists()
     except PermissionError as error:
-        raise closed_place(runs, error) from error
+        raise _closed_place(runs, error) from error
     there = next((each for each in (runs, *runs.absolute().parents) if os.path.lexists(each)), runs)
     if os.path.lexists(there) and not there.is_dir():
         found = "a link that leads nowhere" if there.is_symlink() else "a file"
@@ -44,7 +44,7 @@ def check_place(runs: Path) -> None:
         )
 
 
-def closed_place(runs: Path, error: OSError) -> GridwrightError:
+def _closed_place(runs: Path, error: OSError) -> GridwrightError:
     """The error of a directory of runs that permission is denied to."""
     why = refusal(runs, error, "name another place with --runs DIR or GRIDWRIGHT_RUNS")
     return input_error(f"the runs cannot be read: {why.reason}", where=str(runs), remedy=why.remedy)
@@ -140,7 +140,7 @@ def _no_runs_in(runs: Path) -> GridwrightError:
     try:
         os.listdir(runs)  # noqa: PTH208 - asked for its error
     except PermissionError as error:
-        return closed_place(runs, error)
+        return _closed_place(runs, error)
     except OSError:
         pass
     otherwise = "make one with `gridwright prove`, or name its place with --runs DIR"

@@ -29,8 +29,8 @@ from gridwright.runs.records import HostFacts, RunRecord
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.spec.model import LibraryName
 
-SCHEMA: Final = 1
-KIND: Final = "gridwright launch profiles"
+_SCHEMA: Final = 1
+_KIND: Final = "gridwright launch profiles"
 _MAX_BYTES = 64 << 20
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -97,8 +97,8 @@ class LaunchProfile(_Strict):
 class Profiles(_Strict):
     """The document: profiles by test, and where they come from."""
 
-    kind: Literal["gridwright launch profiles"] = KIND
-    schema_: Literal[1] = Field(default=SCHEMA, alias="schema")
+    kind: Literal["gridwright launch profiles"] = _KIND
+    schema_: Literal[1] = Field(default=_SCHEMA, alias="schema")
     recorded: str
     """When the run began, ISO 8601 in UTC."""
     run: str
@@ -207,12 +207,12 @@ def parse_profiles(content: bytes, where: str) -> Profiles:
         document = parsed_json(content)
     except ValueError as error:
         raise _other_file(where, f"is no JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise _other_file(where, f"is no document of the kind {KIND!r}")
+    if not isinstance(document, dict) or document.get("kind") != _KIND:
+        raise _other_file(where, f"is no document of the kind {_KIND!r}")
     schema = document.get("schema")
-    if isinstance(schema, int) and schema > SCHEMA:
+    if isinstance(schema, int) and schema > _SCHEMA:
         raise input_error(
-            f"was written by a newer release: its schema is {schema}, and this one reads {SCHEMA}",
+            f"was written by a newer release: its schema is {schema}, and this one reads {_SCHEMA}",
             where=where,
             remedy="update Gridwright here, or record the profiles with this release",
         )

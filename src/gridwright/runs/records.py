@@ -226,7 +226,7 @@ _JUDGED = "the judgement stands as --allow-disturbed asks; it proves nothing abo
 _MOST = 3
 
 
-def worst(interferences: Iterable[Interference]) -> list[Interference]:
+def _worst(interferences: Iterable[Interference]) -> list[Interference]:
     """One of each disturber, that with the largest share; other runs first, then the largest."""
     largest: dict[tuple[str, str, str | None, str | None], Interference] = {}
     for interference in interferences:
@@ -239,7 +239,7 @@ def worst(interferences: Iterable[Interference]) -> list[Interference]:
 
 def disturbance_words(interferences: Iterable[Interference], most: int = _MOST) -> str:
     """The worst disturbers, at most so many, each with its node where there are several."""
-    each = worst(interferences)
+    each = _worst(interferences)
     said = [f"on {one.node}, {one.text}" if one.node else one.text for one in each[:most]]
     if len(each) > most:
         said.append(f"{len(each) - most} more")

@@ -149,7 +149,7 @@ takes at most a ninth longer than alone. It is ours: no paper gives one."""
 GREW = 1.1
 """How much longer a launch may take of the whole run than with fewer streams: above it, real time has grown
 faster than work. Two runs of the same differ by a few percent, see docs/performance.md."""
-MOST_UNJUDGED = 3
+_MOST_UNJUDGED = 3
 """How often a number of streams is run when it is disturbed each time."""
 
 
@@ -213,7 +213,7 @@ def required_ratio(steps: Sequence[SweepStep], rule: SweepRule) -> float | None:
     return OF_ALONE * max(alone) if alone else None
 
 
-def verdict(step: SweepStep, steps: Sequence[SweepStep], rule: SweepRule) -> StepVerdict:
+def _verdict(step: SweepStep, steps: Sequence[SweepStep], rule: SweepRule) -> StepVerdict:
     """Judge one of `steps` beside all others."""
     if step.status != "complete" or not step.launches:
         return StepVerdict(None, f"it is {step.status}")
@@ -248,13 +248,13 @@ def below(ratio: float, required: float) -> str:
 
 def _slow(step: SweepStep, steps: Sequence[SweepStep]) -> str | None:
     """That real time has grown faster than work; None if it has not."""
-    best, own = _fewer_streams(step, steps), period(step)
+    best, own = _fewer_streams(step, steps), _period(step)
     if best is None or own is None or own <= GREW * best:
         return None
     return f"real time grew faster than work: {own:.3g} s per launch after {best:.3g} with fewer streams"
 
 
-def queued_extra(step: SweepStep, steps: Sequence[SweepStep]) -> float:
+def _queued_extra(step: SweepStep, steps: Sequence[SweepStep]) -> float:
     """Mean seconds of a launch in its scheduler's queue, beyond those of one stream alone."""
     alone = [x.queued_s_mean for x in steps if x.streams == 1 and x.queued_s_mean is not None and _whole(x)]
     if step.queued_s_mean is None or not alone:
@@ -266,14 +266,14 @@ def _ratio(step: SweepStep, steps: Sequence[SweepStep]) -> float | None:
     """A launch in the queue waits for a core, as one does that shares its core without a scheduler."""
     if step.ratio is None or not step.real_s_mean:
         return step.ratio
-    return step.ratio * step.real_s_mean / (step.real_s_mean + queued_extra(step, steps))
+    return step.ratio * step.real_s_mean / (step.real_s_mean + _queued_extra(step, steps))
 
 
 def _whole(step: SweepStep) -> bool:
     return step.status == "complete" and not step.failed
 
 
-def period(step: SweepStep) -> float | None:
+def _period(step: SweepStep) -> float | None:
     """Seconds from the end of a launch to that of the next of any stream, while all streams run.
 
     Little's law: what is there at once, over the time that each takes. The wall time would tell of the
@@ -288,7 +288,7 @@ def _fewer_streams(step: SweepStep, steps: Sequence[SweepStep]) -> float | None:
     """The shortest period of a launch that fewer streams had, as means of their steps."""
     periods: dict[int, list[float]] = {}
     for other in steps:
-        if other.streams < step.streams and _whole(other) and (each := period(other)) is not None:
+        if other.streams < step.streams and _whole(other) and (each := _period(other)) is not None:
             periods.setdefault(other.streams, []).append(each)
     return min((statistics.fmean(those) for those in periods.values()), default=None)
 
@@ -438,7 +438,7 @@ def levels_of(steps: Sequence[SweepStep], rule: SweepRule) -> list[StreamsTried]
     """All numbers of streams that were run, fewest first."""
     verdicts: dict[int, list[StepVerdict]] = {}
     for step in steps:
-        verdicts.setdefault(step.streams, []).append(verdict(step, steps, rule))
+        verdicts.setdefault(step.streams, []).append(_verdict(step, steps, rule))
     return [StreamsTried(streams, tuple(verdicts[streams])) for streams in sorted(verdicts)]
 
 
@@ -455,7 +455,7 @@ def so_far(levels: Sequence[StreamsTried], rule: SweepRule) -> JobsCarried:
     return JobsCarried(carries, falls, carries == 0 or states.get(carries or 0) == "confirmed", None)
 
 
-def search(steps: Sequence[SweepStep], rule: SweepRule) -> Next | JobsCarried:
+def _search(steps: Sequence[SweepStep], rule: SweepRule) -> Next | JobsCarried:
     """The next number of streams, or the answer."""
     levels = levels_of(steps, rule)
     known = so_far(levels, rule)
@@ -463,7 +463,7 @@ def search(steps: Sequence[SweepStep], rule: SweepRule) -> Next | JobsCarried:
     if isinstance(streams, JobsCarried):
         return streams
     again = next((level for level in levels if level.streams == streams), None)
-    if again is not None and again.unjudged >= MOST_UNJUDGED:
+    if again is not None and again.unjudged >= _MOST_UNJUDGED:
         return JobsCarried(known.carries, known.falls_at, known.confirmed, "disturbed")
     return Next(streams)
 
@@ -497,7 +497,7 @@ def waits(steps: Sequence[SweepStep], streams: int, rule: SweepRule) -> dict[str
     Time in a scheduler's queue beyond that of one stream is time without a core.
     """
     found = _means(steps, streams, rule, lambda step: step.shares)
-    queued = [queued_extra(step, steps) for step in _judged(steps, streams, rule)]
+    queued = [_queued_extra(step, steps) for step in _judged(steps, streams, rule)]
     if queued and (extra := statistics.fmean(queued)) > 0.0:
         found["core"] = found.get("core", 0.0) + extra
     return found
@@ -510,7 +510,7 @@ def binds(steps: Sequence[SweepStep], found: JobsCarried, rule: SweepRule) -> Bi
     fallen = _fallen(steps, found.falls_at, rule)
     if any(step.short_of_memory for step in fallen):
         return "memory"
-    slow = all(verdict(step, steps, rule).slow for step in fallen)
+    slow = all(_verdict(step, steps, rule).slow for step in fallen)
     grown = _grown(waits(steps, found.carries or 0, rule), waits(steps, found.falls_at, rule))
     # Where cores compute more slowly for each other, computing itself takes longer.
     causes = [cause for cause in grown if slow or cause != COMPUTING]
@@ -533,11 +533,13 @@ def resource(steps: Sequence[SweepStep], found: JobsCarried, rule: SweepRule) ->
 
 
 def _fallen(steps: Sequence[SweepStep], streams: int, rule: SweepRule) -> list[SweepStep]:
-    return [step for step in steps if step.streams == streams and verdict(step, steps, rule).held is False]
+    return [step for step in steps if step.streams == streams and _verdict(step, steps, rule).held is False]
 
 
 def _judged(steps: Sequence[SweepStep], streams: int, rule: SweepRule) -> list[SweepStep]:
-    return [step for step in steps if step.streams == streams and verdict(step, steps, rule).held is not None]
+    return [
+        step for step in steps if step.streams == streams and _verdict(step, steps, rule).held is not None
+    ]
 
 
 def _means(
@@ -600,7 +602,7 @@ class StreamSweep:
             if stopped():
                 self.ended_by = "interrupted"
                 return
-            required = search(self.steps, self.rule)
+            required = _search(self.steps, self.rule)
             if isinstance(required, JobsCarried):
                 self.ended_by = required.ended_by
             elif self._too_late(required, now() - begun):
@@ -671,7 +673,7 @@ class StreamSweep:
         judged = [(step, said) for step, said in of if said.held is not None]
         held = {"fell": False, "held": True, "confirmed": True, "open": None}[tried.state(self.rule.agree)]
         ratio = _median(said.ratio for _, said in judged)
-        each = _median(period(step) for step, _ in judged)
+        each = _median(_period(step) for step, _ in judged)
         return CurvePoint(
             streams=tried.streams,
             steps=len(judged),
@@ -696,7 +698,7 @@ def _median(figures: Iterable[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def at_end(record: StreamSweepRecord, status: Status) -> StreamSweepRecord:
+def _at_end(record: StreamSweepRecord, status: Status) -> StreamSweepRecord:
     """The record of a sweep whose process is gone: what it had measured stands."""
     if record.status != "running" or status == "running":
         return record
@@ -727,4 +729,4 @@ def load_sweep(run: Path, status: Status) -> StreamSweepRecord | None:
     Raises GridwrightError if it is damaged.
     """
     found = load_record(run / SWEEP_FILE, StreamSweepRecord)
-    return None if found is None else at_end(found, status)
+    return None if found is None else _at_end(found, status)

@@ -70,10 +70,10 @@ def judge_workload(
     `wall_s` is from the first start to the last end; `concurrency` is how many launches ran on average.
     """
     whole = [launch for launch in launches if launch.ok]
-    return [*judge_own(needs, whole, wall_s), *judge_libraries(needs, whole, concurrency)]
+    return [*_judge_own(needs, whole, wall_s), *_judge_libraries(needs, whole, concurrency)]
 
 
-def judge_own(
+def _judge_own(
     needs: WorkloadNeeds, whole: Sequence[LaunchRecord], wall_s: float | None
 ) -> list[JudgedRequirement]:
     """Hold launches that ended well against what is required of the workload itself, always in one order."""
@@ -120,7 +120,7 @@ def _ratio(of: str | None, required: float, measured: float | None) -> JudgedReq
     return JudgedRequirement(figure="ratio", of=of, required=required, measured=measured, met=met)
 
 
-def judge_libraries(
+def _judge_libraries(
     needs: WorkloadNeeds, launches: Sequence[LaunchRecord], concurrency: float | None
 ) -> list[JudgedRequirement]:
     """The libraries that launches, which ended well, waited for and that delivered less than they require.
@@ -204,11 +204,11 @@ def judge_repeats(
     Open where the median reaches a requirement by no more than chance can do.
     """
     requirements = [
-        judge_own(needs, [x for x in repeat.launches if x.ok], repeat.wall_s) for repeat in repeats
+        _judge_own(needs, [x for x in repeat.launches if x.ok], repeat.wall_s) for repeat in repeats
     ]
     found = [_by_median(one) for one in zip(*requirements, strict=True)]
     whole = [launch for repeat in repeats for launch in repeat.launches if launch.ok]
-    return [*found, *judge_libraries(needs, whole, concurrency)]
+    return [*found, *_judge_libraries(needs, whole, concurrency)]
 
 
 def _by_median(one: Sequence[JudgedRequirement]) -> JudgedRequirement:

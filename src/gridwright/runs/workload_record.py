@@ -206,7 +206,7 @@ _NOTABLE = 0.05
 """A cause below this share of the real time is left out of the sentence."""
 
 
-def causes(launches: Sequence[LaunchRecord]) -> dict[str, float]:
+def _causes(launches: Sequence[LaunchRecord]) -> dict[str, float]:
     """The real time of launches by cause, as fractions of it that add up to 1; empty if unknown."""
     known = [record for record in launches if record.shares and record.real_s]
     total = sum(record.real_s or 0.0 for record in known)
@@ -217,7 +217,7 @@ def causes(launches: Sequence[LaunchRecord]) -> dict[str, float]:
     return found
 
 
-def sentence(
+def _sentence(
     launches: Sequence[LaunchRecord], shares: Mapping[str, float], samples: Sequence[SampleRow]
 ) -> str | None:
     """Say what held the cores back; None if nothing is known of it."""
@@ -297,7 +297,7 @@ def _cpu(samples: Sequence[SampleRow]) -> dict[tuple[str | None, float | None], 
 
 def _node(name: str, launches: Sequence[LaunchRecord], cpu: Sequence[float] | None, lost: int) -> NodeSummary:
     whole = [launch for launch in launches if launch.ok]
-    shares = causes(whole)
+    shares = _causes(whole)
     real, user, system = (_workload_sum(whole, key) for key in ("real_s", "user_s", "system_s"))
     ratios = [record.cpu_real_ratio for record in whole if record.cpu_real_ratio is not None]
     read, written = _workload_sum(whole, "read_bytes"), _workload_sum(whole, "written_bytes")
@@ -566,7 +566,7 @@ def summarize_tests(launches: Sequence[LaunchRecord]) -> list[TestSummary]:
 
 def _test(name: str, group: Sequence[LaunchRecord]) -> TestSummary:
     whole = [record for record in group if record.ok]
-    shares = causes(whole)
+    shares = _causes(whole)
     return TestSummary(
         test=name,
         class_=group[0].class_,
@@ -590,7 +590,7 @@ def summarize(
     real, user, system = (
         _sum(getattr(record, key) for record in whole) for key in ("real_s", "user_s", "system_s")
     )
-    shares = causes(whole)
+    shares = _causes(whole)
     cause = max(shares, key=lambda each: shares[each]) if shares else None
     wall, concurrency, until_tail = _concurrency_of_repeats(launches)
     cached = cached_reads(whole)
@@ -618,7 +618,7 @@ def summarize(
         shares={name: round(share, 4) for name, share in shares.items()},
         harness_s_mean=_mean(between_launches(launches)),
         queued_s_mean=_mean(queued(launches)),
-        diagnosis=sentence(whole, shares, samples),
+        diagnosis=_sentence(whole, shares, samples),
     )
 
 

@@ -42,7 +42,7 @@ FLOW = FileFormat(
     max_bytes=2 << 20,
     max_values=100_000,
 )
-MOST_JOBS = 5000
+_MOST_JOBS = 5000
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 _NAMES = "letters, digits, dots, - and _, at most 63"
 
@@ -142,8 +142,8 @@ def _refused(data: Any) -> Iterator[Refused]:  # noqa: ANN401 - whatever YAML ga
         return
     import re
 
-    if len(jobs) > MOST_JOBS:
-        yield ("jobs",), FieldError(f"the flow has {len(jobs)} jobs", f"a flow has at most {MOST_JOBS}")
+    if len(jobs) > _MOST_JOBS:
+        yield ("jobs",), FieldError(f"the flow has {len(jobs)} jobs", f"a flow has at most {_MOST_JOBS}")
         return
     defaults = data.get("defaults")
     for name in ("command", "after") if isinstance(defaults, Mapping) else ():

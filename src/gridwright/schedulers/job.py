@@ -22,7 +22,7 @@ class JobOptions:
     """Options of a job. The defaults ask for nothing; text may hold any bytes, as `os.fsdecode` gives them.
 
     A scheduler declares on its section of the spec which of them it can do (`job_options`), and refuses a
-    job with others: see `supported_options`.
+    job with others: see `job_request.option_problems`.
     """
 
     account: str | None = None

@@ -70,7 +70,7 @@ class JobUsage:
         return max(0.0, self.started - since)
 
 
-BY: Mapping[str, Callable[[JobUsage], str | None]] = {
+_BY: Mapping[str, Callable[[JobUsage], str | None]] = {
     "user": lambda job: job.user,
     "account": lambda job: job.account,
     "queue": lambda job: job.queue,
@@ -112,7 +112,7 @@ def usage_groups(jobs: Sequence[JobUsage], by: str, price: Price | None) -> list
     """Groups by one of BY, that with the most core-hours first."""
     usage: dict[str | None, list[JobUsage]] = {}
     for job in jobs:
-        usage.setdefault(BY[by](job), []).append(job)
+        usage.setdefault(_BY[by](job), []).append(job)
     groups = [usage_group(name, alike, price) for name, alike in usage.items()]
     return sorted(groups, key=lambda group: (-group.core_hours, group.name or ""))
 
@@ -159,7 +159,7 @@ def core_hours_by_day(
     found: dict[str | None, dict[str, float]] = {}
     for job in jobs:
         if job.ended is not None:
-            days = found.setdefault(BY[by](job), {})
+            days = found.setdefault(_BY[by](job), {})
             day = day_of(job.ended)
             days[day] = days.get(day, 0.0) + job.core_s / _HOUR_S
     return found

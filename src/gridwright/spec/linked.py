@@ -13,9 +13,9 @@ from pathlib import Path
 from gridwright.spec.model import GridSpec
 from gridwright.spec.repository import AT_ONCE, NEVER, DirectoryLink, Schedule
 
-PREFIX = "gw-"
+_PREFIX = "gw-"
 """Names of users of Gridwright's begin so."""
-DIRECTORY = "/etc/gridwright"
+_DIRECTORY = "/etc/gridwright"
 _READABLE, _DIGITS = 5, 6
 """A name has 15 characters at most: letters, digits, - and _ (`mdd_changelog_name_check` of mdd_device.c)."""
 
@@ -29,12 +29,12 @@ def changelog_user(spec: GridSpec, repository: str) -> str | None:
         return None
     readable = re.sub(r"[^A-Za-z0-9_]", "_", repository)[:_READABLE]
     digest = hashlib.sha256(f"{spec.name}/{repository}".encode()).hexdigest()
-    return f"{PREFIX}{readable}-{digest[:_DIGITS]}"
+    return f"{_PREFIX}{readable}-{digest[:_DIGITS]}"
 
 
 def users_file(repository: str) -> str:
     """Where the machine that exports has who is registered for a repository."""
-    return f"{DIRECTORY}/changelog-{repository}.json"
+    return f"{_DIRECTORY}/changelog-{repository}.json"
 
 
 @dataclass(frozen=True, slots=True)

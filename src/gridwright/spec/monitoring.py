@@ -116,7 +116,7 @@ class ExporterSection(SpecModel):
     )
 
 
-def exporter_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
+def _exporter_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
     """What an exporter that others reach lacks, in a spec as it is written."""
     path = ("monitoring", "exporter")
     found: Any = data
@@ -333,7 +333,7 @@ MonitoringField = Annotated[
 
 def monitoring_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
     """What does not fit together, in a spec as it is written."""
-    yield from exporter_problems(data)
+    yield from _exporter_problems(data)
     yield from _login_problems(data)
 
 

@@ -195,7 +195,7 @@ JoinAccount = Annotated[
 ]
 
 
-IN_PLACE = Update(Change.LIVE, "machines run the playbook in place, and jobs go on")
+_IN_PLACE = Update(Change.LIVE, "machines run the playbook in place, and jobs go on")
 _NUMBER = Update(Change.NEVER, "files keep the number that they have: make another account, and move them")
 
 
@@ -203,7 +203,7 @@ class Person(SpecModel):
     """An account that all machines have alike."""
 
     uid: Annotated[AccountId, _NUMBER] = Field(description="Its number, the same on all machines.")
-    full_name: Annotated[FullName, IN_PLACE] = Field(
+    full_name: Annotated[FullName, _IN_PLACE] = Field(
         default="", description="Whose it is, such as Anna Arendt."
     )
     group: Annotated[AccountName | None, Update(Change.LIVE, "new files belong to the other group")] = Field(
@@ -211,13 +211,13 @@ class Person(SpecModel):
         description="Its primary group, one of users.groups. By default a group of its own, of the same name "
         "and number.",
     )
-    groups: Annotated[list[AccountName], IN_PLACE] = Field(
+    groups: Annotated[list[AccountName], _IN_PLACE] = Field(
         default_factory=list, description="The other groups it is in, of users.groups."
     )
-    shell: Annotated[Shell, IN_PLACE] = Field(
+    shell: Annotated[Shell, _IN_PLACE] = Field(
         default="/bin/bash", description="What it gets when it logs in."
     )
-    keys: Annotated[list[PublicKey], IN_PLACE] = Field(
+    keys: Annotated[list[PublicKey], _IN_PLACE] = Field(
         default_factory=list,
         description="Public keys of ssh that let it in, each a line as in id_ed25519.pub. There are no "
         "passwords in a spec.",
@@ -241,20 +241,20 @@ class Homes(SpecModel):
 class UserDirectory(SpecModel):
     """What both kinds of directories have."""
 
-    allow_groups: Annotated[list[DirectoryGroup], IN_PLACE] = Field(
+    allow_groups: Annotated[list[DirectoryGroup], _IN_PLACE] = Field(
         default_factory=list,
         description="Groups of the directory whose members may log in. By default everybody in it.",
     )
-    login: Annotated[list[Literal["keys", "password"]], IN_PLACE] = Field(
+    login: Annotated[list[Literal["keys", "password"]], _IN_PLACE] = Field(
         default=["keys"],
         min_length=1,
         description="How its people log in by ssh: keys, which the directory has (sshPublicKey, or "
         "altSecurityIdentities of an AD), password, or both.",
     )
-    shell: Annotated[Shell, IN_PLACE] = Field(
+    shell: Annotated[Shell, _IN_PLACE] = Field(
         default="/bin/bash", description="Of people for whom the directory has none."
     )
-    offline_days: Annotated[int, IN_PLACE] = Field(
+    offline_days: Annotated[int, _IN_PLACE] = Field(
         default=7,
         ge=0,
         le=365,
@@ -265,10 +265,10 @@ class UserDirectory(SpecModel):
 class Bind(SpecModel):
     """As whom machines ask a server of LDAP."""
 
-    dn: Annotated[DistinguishedName, IN_PLACE] = Field(
+    dn: Annotated[DistinguishedName, _IN_PLACE] = Field(
         description="The account, such as cn=grid,dc=example,dc=com."
     )
-    secret: Annotated[Secret, IN_PLACE] = Field(
+    secret: Annotated[Secret, _IN_PLACE] = Field(
         description="Where its password is: a file of root on the machines, or the ARN of a secret."
     )
 
@@ -276,23 +276,23 @@ class Bind(SpecModel):
 class Ldap(UserDirectory):
     """A directory of LDAP."""
 
-    servers: Annotated[list[LdapServer], IN_PLACE] = Field(
+    servers: Annotated[list[LdapServer], _IN_PLACE] = Field(
         min_length=1,
         description="Its servers, in the order that they are asked in: ldaps://HOST, or "
         "ldap://HOST with StartTLS.",
     )
-    base: Annotated[DistinguishedName, IN_PLACE] = Field(
+    base: Annotated[DistinguishedName, _IN_PLACE] = Field(
         description="Where users and groups are searched, such as dc=example,dc=com."
     )
-    ca: Annotated[Directory | None, IN_PLACE] = Field(
+    ca: Annotated[Directory | None, _IN_PLACE] = Field(
         default=None,
         description="The file with certificates of the authority of its servers, in PEM. By default those "
         "that machines trust.",
     )
-    bind: Annotated[Bind | None, IN_PLACE] = Field(
+    bind: Annotated[Bind | None, _IN_PLACE] = Field(
         default=None, description="As whom it is asked. By default as nobody."
     )
-    members: Annotated[Literal["names", "dns"], IN_PLACE] = Field(
+    members: Annotated[Literal["names", "dns"], _IN_PLACE] = Field(
         default="names",
         description="How groups list members: names (memberUid, RFC 2307) or dns (member, RFC 2307bis).",
     )
@@ -301,10 +301,10 @@ class Ldap(UserDirectory):
 class Join(SpecModel):
     """Who joins machines to a domain."""
 
-    user: Annotated[JoinAccount, IN_PLACE] = Field(
+    user: Annotated[JoinAccount, _IN_PLACE] = Field(
         description="The account that may do so, with no other right."
     )
-    secret: Annotated[Secret, IN_PLACE] = Field(
+    secret: Annotated[Secret, _IN_PLACE] = Field(
         description="Where its password is: a file of root on the machines, or the ARN of a secret."
     )
 
@@ -315,12 +315,12 @@ class ActiveDirectory(UserDirectory):
     domain: Annotated[
         DomainName, Update(Change.REBUILD, "people have other numbers, and files keep the old ones")
     ] = Field(description="Its name, such as ad.example.com.")
-    join: Annotated[Join, IN_PLACE] = Field(description="Who joins machines to it.")
-    ou: Annotated[DistinguishedName | None, IN_PLACE] = Field(
+    join: Annotated[Join, _IN_PLACE] = Field(description="Who joins machines to it.")
+    ou: Annotated[DistinguishedName | None, _IN_PLACE] = Field(
         default=None,
         description="The unit that accounts of machines are made in. By default the domain's own.",
     )
-    servers: Annotated[list[HostName], IN_PLACE] = Field(
+    servers: Annotated[list[HostName], _IN_PLACE] = Field(
         default_factory=list, description="Its controllers. By default those that DNS names."
     )
     ids: Annotated[
@@ -351,10 +351,10 @@ class Users(SpecModel):
         default=None,
         description="The shared file system that homes are on. By default each machine has its own in /home.",
     )
-    ldap: Annotated[Ldap | None, IN_PLACE] = Field(
+    ldap: Annotated[Ldap | None, _IN_PLACE] = Field(
         default=None, description="A directory of LDAP that has more people."
     )
-    ad: Annotated[ActiveDirectory | None, IN_PLACE] = Field(
+    ad: Annotated[ActiveDirectory | None, _IN_PLACE] = Field(
         default=None, description="A domain of Active Directory that has more people."
     )
 

@@ -55,7 +55,7 @@ def peak_factor_of(spec: GridSpec) -> PeakFactor:
     return published_peak_factor() if stated is None else PeakFactor(stated, "the grid spec")
 
 
-def required_at_once(spec: GridSpec, rates: Collection[float]) -> str:
+def _required_at_once(spec: GridSpec, rates: Collection[float]) -> str:
     """What libraries with these rates per core need of disks they share, and why, in words."""
     factor = peak_factor_of(spec)
     required = format_rate(factor.required(rates), per_core=True)
@@ -120,7 +120,7 @@ def _shared_disks(spec: GridSpec) -> Iterator[Finding]:
             "warning",
             "shared-disks",
             f"libraries {_listed(list(sharing))} share file system {name}: when they are busy at the same "
-            f"time, its disks must deliver {required_at_once(spec, rates)}",
+            f"time, its disks must deliver {_required_at_once(spec, rates)}",
             f"Give the busiest library disks of its own, or prove that {name} delivers {required}",
         )
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 HOME = "gridwright-workload"
-MANIFEST = "manifest.json"
+_MANIFEST = "manifest.json"
 _LOCK = ".maker"
 """Who makes the data set has it; nobody else can open it."""
 _IN_USE = ".in-use"
@@ -97,7 +97,7 @@ class DataSet:
         """
         try:
             with self._opened() as directory:
-                manifest = json.loads(read_file(directory, MANIFEST, _MOST_BYTES))
+                manifest = json.loads(read_file(directory, _MANIFEST, _MOST_BYTES))
                 if manifest["units"] != self.scale.units:
                     return {}
                 found = manifest["tables"].items()
@@ -126,7 +126,7 @@ class DataSet:
             "tables": dict(sorted(tables.items())),
         }
         with self._opened() as directory:
-            place = Path(descriptor_path(directory)) / MANIFEST
+            place = Path(descriptor_path(directory)) / _MANIFEST
             write_atomically(place, json.dumps(manifest, indent=1) + "\n", 0o644)
 
     def facts(self, copy: int) -> dict[str, TableFacts]:
@@ -318,7 +318,7 @@ def _remove_set(home: int, name: str) -> bool:
         opened.enter_context(_locked(place, _LOCK, fcntl.LOCK_EX, 0o600))
         opened.enter_context(_locked(place, _IN_USE, fcntl.LOCK_EX, 0o644))
         # Without it nobody begins to use the tables.
-        _unlink(place, [MANIFEST])
+        _unlink(place, [_MANIFEST])
         for copy in _names(place, _COPY):
             with contextlib.suppress(NotADirectoryError), _subdirectory(place, copy) as tables:
                 _unlink(tables, _names(tables, _OUR_FILES))

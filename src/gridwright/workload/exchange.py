@@ -42,7 +42,7 @@ from gridwright.state_parts import fresh_directory
 from gridwright.trusted import open_directory
 from gridwright.workload.messages import JobStart
 
-HOME = "workload"
+_HOME = "workload"
 BEAT_S = 5.0
 SILENT_S = 60.0
 """A job whose coordinator gave no heartbeat for so long ends."""
@@ -69,7 +69,7 @@ class ExchangeDirectory:
     @classmethod
     def create(cls, state: Path) -> ExchangeDirectory:
         """Make one in a grid's state directory. Raises OSError and GridwrightError."""
-        path = fresh_directory(state, HOME)
+        path = fresh_directory(state, _HOME)
         write_atomically(path / _MARKER, json.dumps({"process": process_facts()}) + "\n")
         (path / _ALIVE).touch()
         return cls(path)
@@ -193,7 +193,7 @@ def dead_runs(state: Path) -> list[ExchangeDirectory]:
     """The runs of this user on a grid whose coordinator was killed."""
     return [
         ExchangeDirectory(marker.parent)
-        for marker in sorted((state / HOME).glob(f"*/{_MARKER}"))
+        for marker in sorted((state / _HOME).glob(f"*/{_MARKER}"))
         if _is_own(marker.parent) and not _lives(marker)
     ]
 
@@ -219,7 +219,7 @@ def _lives(marker: Path) -> bool:
     return alive
 
 
-TICK_S = 0.2
+_TICK_S = 0.2
 Asked = TypeVar("Asked")
 
 
@@ -242,7 +242,7 @@ class NodeJob(Generic[Asked]):
 
     def turn(self) -> None:
         """Wait a moment for what happens."""
-        for key, _ in self.selector.select(TICK_S):
+        for key, _ in self.selector.select(_TICK_S):
             key.data()
         if self._heartbeat.lost():
             self.stopped = True

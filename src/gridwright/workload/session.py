@@ -123,7 +123,7 @@ def _kilobytes(size: int | None) -> str:
 
 
 _AGENT = "gridwright.workload.agent"
-GRID_AGENT = "gridwright.workload.on_grid.process"
+_GRID_AGENT = "gridwright.workload.on_grid.process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class OnGrid:
     """Of the smallest of them."""
     most_cores: int | None = None
     """Of the largest of them, where they are not alike."""
-    agent: str = GRID_AGENT
+    agent: str = _GRID_AGENT
     """The module of its agent, a `GridAgent` with the scheduler of the grid."""
     elsewhere: Sequence[str] = ()
     """The command line that runs it on the head node, where the state directory is out of sight here."""
@@ -328,4 +328,4 @@ def _agent_on_head(grid: Grid, nodes: Sequence[str], *, has_tests: bool) -> list
         f"gridwright[workload]=={__version__}",
         _WITHOUT,
     )
-    return grid.head.argv([grid.shared_python(needed, nodes), "-P", "-m", GRID_AGENT])
+    return grid.head.argv([grid.shared_python(needed, nodes), "-P", "-m", _GRID_AGENT])

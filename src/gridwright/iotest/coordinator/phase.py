@@ -39,7 +39,7 @@ LEAD_S = 0.05
 """The start is at least so far ahead that the order for it is there before."""
 LEAD_PER_NODE_S = 0.0005
 """More for each node: the orders are written one after the other (measured: 0.1 ms each)."""
-QUIET_S = 45.0
+_QUIET_S = 45.0
 """A worker reports at least once a second, also while nothing moves; one that does not hangs."""
 _SHOWN_S = 0.25
 STANDSTILL_S = 8.0
@@ -155,7 +155,7 @@ class GridPhase:
         """Listen to a node until its part of the phase has ended."""
         run = self.runs[node.name]
         while run.outcome is None:
-            message = await node.hear(QUIET_S, f"running phase {self.op}")
+            message = await node.hear(_QUIET_S, f"running phase {self.op}")
             match message:
                 case Started(at=at):
                     run.start_s = at - node.clock.monotonic_s - self._at

@@ -35,7 +35,7 @@ from gridwright.iotest.messages import (
 from gridwright.iotest.wire import HEAD, WireError, frame, in_words, length_of
 from gridwright.messages import MessageError
 
-LIMIT_S = 0.1
+_LIMIT_S = 0.1
 """A node whose clock is further off is reported: its logs cannot be laid beside those of others. Hosts with
 a time service are within milliseconds of each other."""
 
@@ -79,7 +79,7 @@ class ClockOffsets:
 
 def clock_finding(node: str, offset_s: float) -> Finding | None:
     """What to say of a node whose clock is so far ahead; None where that is within the limit."""
-    if abs(offset_s) <= LIMIT_S:
+    if abs(offset_s) <= _LIMIT_S:
         return None
     way = "ahead" if offset_s > 0 else "behind"
     return Finding(
@@ -96,7 +96,7 @@ DELAYS_S = 60.0
 """Delays of so long ago still count: a phase begins and ends in bursts."""
 PER_DELAY = 3.0
 """Of answers that take so long in the worst case, the next may take twice as long, and one may be lost."""
-LATE_S = 0.5
+_LATE_S = 0.5
 """A loop that wakes up later than this was kept from running."""
 PRESSED = 60.0
 """Percent of the time in which some process waited for a CPU (/proc/pressure/cpu, some avg10): beyond it
@@ -147,7 +147,7 @@ class SilenceJudge:
         """The loop woke up so much later than it wanted to; `pressure` is that on the CPU, in percent."""
         self._pressure = pressure or 0.0
         self._forget(now)
-        if late_s > LATE_S:
+        if late_s > _LATE_S:
             for beat in beats:
                 beat.skip(late_s, now)
 

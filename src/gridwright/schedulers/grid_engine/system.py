@@ -228,7 +228,7 @@ def _count(text: str) -> int:
 NOT_STARTED = "Grid Engine could not start it, and does not try again (state E)"
 
 
-def read_queue(tools: BatchTools) -> list[BatchRow]:
+def _read_queue(tools: BatchTools) -> list[BatchRow]:
     """The jobs of this user and of Gridwright. Raises GridwrightError (ENVIRONMENT)."""
     return list(parse_queue(parse_answer(tools.query(["qstat", "-xml"]), "qstat")))
 
@@ -243,7 +243,7 @@ def parse_queue(root: ElementTree.Element) -> Iterator[BatchRow]:
         letters = text_of(each, "state")
         queue, _, node = text_of(each, "queue_name").partition("@")
         tasks = text_of(each, "tasks")
-        state, reason = state_of(letters)
+        state, reason = _state_of(letters)
         yield BatchRow(
             number=int(number),
             tag=tag,
@@ -257,7 +257,7 @@ def parse_queue(root: ElementTree.Element) -> Iterator[BatchRow]:
         )
 
 
-def state_of(letters: str) -> tuple[JobState, str | None]:
+def _state_of(letters: str) -> tuple[JobState, str | None]:
     """Our state for the letters of qstat(1), and what they say of a job that waits."""
     if "E" in letters:
         return JobState.WAITING, NOT_STARTED
@@ -420,7 +420,7 @@ class GridEngine:
 
     def queue(self) -> list[BatchRow]:
         """The jobs of this user and of Gridwright that wait or run."""
-        return read_queue(self._tools)
+        return _read_queue(self._tools)
 
     def past(self, requested: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What qacct has of these jobs."""

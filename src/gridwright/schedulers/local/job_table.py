@@ -86,7 +86,7 @@ class JobRow:
 
     def demand(self, machine: MachineResources) -> Demand:
         """What it takes while it runs."""
-        return demand_of(machine, self.cores, self.memory_bytes, self.queue, self.is_exclusive)
+        return _demand_of(machine, self.cores, self.memory_bytes, self.queue, self.is_exclusive)
 
 
 _FIELDS = tuple(each.name for each in fields(JobRow))
@@ -101,7 +101,7 @@ ORDER BY id
 """  # noqa: S608 - names of columns only
 
 
-def insert_row(store: Store, row: JobRow) -> int:
+def _insert_row(store: Store, row: JobRow) -> int:
     """Put a job into the store, within a transaction; its number."""
     values = {name: getattr(row, name) for name in _FIELDS[1:]}
     values["command"] = pack(row.command)
@@ -126,7 +126,7 @@ def _decoded(row: Sequence[Any]) -> JobRow:
 
 PRIVATE = (b"work", b"util")
 """Libraries in which each job has a directory of its own."""
-OWN = tuple(
+_OWN = tuple(
     f"GRIDWRIGHT_{name}".encode()
     for name in ("DATA", "WORK", "UTIL", "JOB_ID", "CORES", "MEMORY_BYTES", "ARRAY_INDEX", "JOB_TOKEN")
 )
@@ -152,7 +152,7 @@ def private_directories(store: Store, row: JobRow, key: JobKey, attempt: int) ->
 def job_environment(store: Store, row: JobRow, key: JobKey, attempt: int) -> dict[bytes, bytes]:
     """All of the environment of an attempt."""
     environment = {**row.environment}
-    for name in OWN:
+    for name in _OWN:
         environment.pop(name, None)
     ours = {
         "GRIDWRIGHT_JOB_ID": str(key),
@@ -379,8 +379,8 @@ def _insert(store: Store, checked: CheckedRequest, machine: MachineResources, ea
         submitted=time.time(),
         options=request.options,
     )
-    job = insert_row(store, row)
-    insert_dependencies(store, job, (_key(each, earlier) for each in checked.after))
+    job = _insert_row(store, row)
+    _insert_dependencies(store, job, (_key(each, earlier) for each in checked.after))
     indices = [NO_INDEX] if request.array is None else request.array
     store.change_many("INSERT INTO tasks (job, idx) VALUES (?, ?)", ((job, index) for index in indices))
     return job
@@ -422,7 +422,7 @@ class DependencyProgress:
     """How it stands, in words."""
 
 
-def insert_dependencies(store: Store, job: int, dependencies: Iterable[UnmetDependency]) -> None:
+def _insert_dependencies(store: Store, job: int, dependencies: Iterable[UnmetDependency]) -> None:
     """Write down what a job waits for, within a transaction."""
     store.change_many(
         "INSERT INTO dependencies (job, on_job, on_idx, type) VALUES (?, ?, ?, ?)",
@@ -598,7 +598,7 @@ class QueueSnapshot:
     """Jobs whose begin time is to come, with that: not among `pending` either."""
 
 
-def demand_of(machine: MachineResources, cores: int, memory: int, queue: str, exclusive: bool) -> Demand:
+def _demand_of(machine: MachineResources, cores: int, memory: int, queue: str, exclusive: bool) -> Demand:
     """What a job takes; one that wants no other beside it takes all of the machine."""
     if exclusive:
         return Demand(machine.cores, machine.memory_bytes, queue, cores)
@@ -610,7 +610,7 @@ def queue_snapshot(store: Store, machine: MachineResources, now: float) -> Queue
     running = [
         Allocation(
             (-priority, job),
-            demand_of(machine, *demand),
+            _demand_of(machine, *demand),
             math.inf if limit is None else (started or now) + limit,
         )
         for job, priority, limit, started, *demand in store.all(
@@ -629,7 +629,7 @@ def queue_snapshot(store: Store, machine: MachineResources, now: float) -> Queue
         "GROUP BY j.id ORDER BY -j.priority, j.id"
     ):
         time_s = math.inf if limit is None else limit
-        pending.append(PendingJob((-priority, job), demand_of(machine, *demand), time_s, count))
+        pending.append(PendingJob((-priority, job), _demand_of(machine, *demand), time_s, count))
         begin = read_options(options).begin
         if begin is not None and begin > now:
             begins[job] = begin

@@ -30,7 +30,7 @@ from gridwright.schedulers.local.processes import Process, is_running, send_sign
 from gridwright.schedulers.local.store import JobKey
 from gridwright.units import format_bytes
 
-FILE = "jobs.records"
+_FILE = "jobs.records"
 SLOT = 512
 _AHEAD = 8
 """Slots that are made at a time: a page of a disk."""
@@ -97,7 +97,7 @@ class ExitRecords:
     def __init__(self, state: Path, *, write: bool = True) -> None:
         """Open the file, or make it; only to read it if not `write`."""
         flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
-        self._path = state / FILE
+        self._path = state / _FILE
         self.file = os.open(self._path, flags, 0o600)
         if write:
             self.reserve(1)

@@ -195,7 +195,7 @@ class RunningJobs:
         self._places = make_places(f"gridwright-{self._store.identity}")
         lock = take_launch_lock(self._store.state, self.records.file)
         try:
-            survivors = recover(self._store, self.records, self._places)
+            survivors = _recover(self._store, self.records, self._places)
         except BaseException:
             os.close(lock)
             raise
@@ -307,7 +307,7 @@ class RunningJobs:
             self._refuse(slot, record.text)
             return
         if record.phase is not JobPhase.OVER:
-            hanging = end_lost(self._store, [live], self._places, self._known())
+            hanging = _end_lost(self._store, [live], self._places, self._known())
             live.outcome = lost_outcome(live, record, hangs=bool(hanging))
         else:
             live.outcome = outcome_of(record, live.row, live.cancel)
@@ -388,7 +388,7 @@ class RunningJobs:
             self._launcher = None
 
 
-GONE_S = 10.0
+_GONE_S = 10.0
 """A process that outlives SIGKILL by this much hangs in the kernel: its job is not started again."""
 _PAUSE_S = 0.02
 """Seconds between two searches: a process shows no environment while it becomes another program."""
@@ -431,7 +431,7 @@ def _record_wait(store: Store, live: RunningJob, attempt: int) -> int | None:
     return None if store.change(_CANCELLED, (time.time(), *live.key)) else attempt
 
 
-def recover(store: Store, records: ExitRecords, places: GroupPlaces) -> list[RunningJob]:
+def _recover(store: Store, records: ExitRecords, places: GroupPlaces) -> list[RunningJob]:
     """Give jobs that were running their next state, where nobody guards them any more; the others.
 
     No job may be about to start (`take_launch_lock`). Raises sqlite3.Error: nothing is recorded then.
@@ -453,7 +453,7 @@ def recover(store: Store, records: ExitRecords, places: GroupPlaces) -> list[Run
         for live, record in settled
         if record is None or record.phase in (JobPhase.RUNNING, JobPhase.ENDED)
     ]
-    hanging = end_lost(store, lost, places, ()) if lost else set()
+    hanging = _end_lost(store, lost, places, ()) if lost else set()
     for live, _ in settled:
         if live.key not in hanging:
             live.directories = [directory for directory in live.directories if not remove_tree(directory)]
@@ -479,7 +479,7 @@ def _running(store: Store) -> list[RunningJob]:
     return found
 
 
-def end_lost(
+def _end_lost(
     store: Store, lost: Collection[RunningJob], places: GroupPlaces, known: Collection[int]
 ) -> set[JobKey]:
     """Kill all processes of jobs whose guards were killed; of which jobs some do not end.
@@ -487,7 +487,7 @@ def end_lost(
     They are found by their control groups, by their descent from this process or its parent, who have adopted
     what is left (`known` are children of these that are to stay), and by token and log.
     """
-    deadline = time.monotonic() + GONE_S
+    deadline = time.monotonic() + _GONE_S
     keys = {live.key for live in lost}
     clean = 0
     while True:

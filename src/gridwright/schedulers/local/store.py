@@ -83,7 +83,7 @@ def read_token(store: str, environment: bytes) -> JobKey | None:
 VERSION = 2
 """Of the tables, in PRAGMA user_version."""
 
-TABLES = """
+_TABLES = """
 CREATE TABLE settings (
     name TEXT PRIMARY KEY,
     value
@@ -183,7 +183,7 @@ def has_nul(words: Sequence[str]) -> bool:
 
 
 FILE = "jobs.sqlite"
-LOGS = "logs"
+_LOGS = "logs"
 CREATION_LOCK = "store.lock"
 BUSY_S = 20.0
 """How long a command waits for others to finish with the store: they take milliseconds."""
@@ -203,7 +203,7 @@ class Store:
         Who only `looks` where none is has one in memory, in which no job is.
         """
         self.state = state
-        self.logs = f"{state / LOGS}/"
+        self.logs = f"{state / _LOGS}/"
         self._durable = durable
         self._in_memory = looks and not os.path.lexists(state / FILE)
         if not self._in_memory:
@@ -229,7 +229,7 @@ class Store:
             # cannot be exchanged either.
             opened = open_directory(state, make=0o700, remedy=remedy)
             try:
-                os.close(open_directory(LOGS, directory=opened, make=0o700, remedy=remedy))
+                os.close(open_directory(_LOGS, directory=opened, make=0o700, remedy=remedy))
                 # The environments of jobs are in it: nobody else is to read them, not for a moment.
                 os.close(open_file(opened, FILE, os.O_RDWR | os.O_CREAT, remedy=remedy))
             finally:
@@ -256,7 +256,7 @@ class Store:
             if version == 0:
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 with self.transaction():
-                    for statement in _statements(TABLES):
+                    for statement in _statements(_TABLES):
                         self._connection.execute(statement)
                     self.put_setting("identity", secrets.token_hex(6))
                     self.put_setting("secret", secrets.token_hex(16))

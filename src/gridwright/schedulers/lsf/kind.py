@@ -89,7 +89,7 @@ class LsfSection(SchedulerSection):
     )
 
 
-def section_of(spec: GridSpec) -> LsfSection:
+def _section_of(spec: GridSpec) -> LsfSection:
     """The section of a spec whose scheduler is LSF. Raises TypeError for another."""
     if not isinstance(spec.scheduler, LsfSection):
         raise TypeError(f"{spec.scheduler.type} is not lsf")
@@ -131,7 +131,7 @@ def _terminations() -> dict[str, tuple[JobState, str]]:
         return {row["word"]: (JobState(row["state"]), row["sentence"]) for row in csv.DictReader(file)}
 
 
-FIELDS = (
+_FIELDS = (
     "jobid jobindex stat queue job_description exec_host exit_code exit_reason start_time finish_time "
     "max_mem pend_reason"
 )
@@ -148,12 +148,12 @@ def description(tag: JobTag) -> str:
     return f"{DESCRIPTION}~{tag}"
 
 
-def read_queue(tools: BatchTools) -> list[BatchRow]:
+def _read_queue(tools: BatchTools) -> list[BatchRow]:
     """The jobs of this user and of Gridwright, also those that ended within CLEAN_PERIOD.
 
     Raises GridwrightError (ENVIRONMENT).
     """
-    return list(rows(records(tools, ["bjobs", "-a", "-o", FIELDS, "-json"])))
+    return list(rows(_records(tools, ["bjobs", "-a", "-o", _FIELDS, "-json"])))
 
 
 def rows(found: Sequence[Mapping[str, str]]) -> Iterator[BatchRow]:
@@ -230,18 +230,18 @@ EVENT = re.compile(r"^[A-Z][a-z]{2} ([A-Z][a-z]{2}\s+\d+ \d+:\d+:\d+(?: \d{4})?)
 """A line of a job's history: when, and what."""
 
 
-def read_history(tools: BatchTools, requested: Mapping[JobTag, int | None]) -> list[BatchRow]:
+def _read_history(tools: BatchTools, requested: Mapping[JobTag, int | None]) -> list[BatchRow]:
     """What bhist has of these jobs, by their numbers. Raises GridwrightError (ENVIRONMENT)."""
     numbers = [str(number) for number in requested.values() if number is not None]
     rows: list[BatchRow] = []
     for first in range(0, len(numbers), _AT_ONCE):
         command = ["bhist", "-a", "-l", "-UF", "-n", "0", *numbers[first : first + _AT_ONCE]]
-        printed = tools.query(command, allowed=says)
+        printed = tools.query(command, allowed=_says)
         rows += [row for row in parse_history(printed.decode(errors="replace")) if row.tag in requested]
     return rows
 
 
-def job_blocks(text: str) -> Iterator[tuple[re.Match[str], list[tuple[str, str]], str]]:
+def _job_blocks(text: str) -> Iterator[tuple[re.Match[str], list[tuple[str, str]], str]]:
     """What bhist -l -UF and bacct -l -UF print of each job: its first line, its events, and all of it.
 
     The first line has number, index in an array and the rest; an event has its time and what it was.
@@ -254,7 +254,7 @@ def job_blocks(text: str) -> Iterator[tuple[re.Match[str], list[tuple[str, str]]
 
 def parse_history(text: str) -> Iterator[BatchRow]:
     """The ends in what `bhist -l -UF` prints: a block for each job, with a line for each event."""
-    for named, events, block in job_blocks(text):
+    for named, events, block in _job_blocks(text):
         described = re.search(r"Job Description <([^>]*)>", block)
         tag = tag_of(described[1]) if described else None
         if tag is None or (how := _ending(events)) is None:
@@ -307,7 +307,7 @@ _AWAY = (
 )
 """What LSF's commands say while mbatchd or LIM do not answer; they try again by themselves and wait."""
 _UNCLEAR = ("communication time out", "connection reset", "bad data", "error in receiving")
-NO_JOBS = ("no unfinished job found", "no job found", "no matching job found")
+_NO_JOBS = ("no unfinished job found", "no job found", "no matching job found")
 _OURS = (
     "LSB_BJOBS_FORMAT",
     "LSB_BHOSTS_FORMAT",
@@ -338,24 +338,24 @@ def meaning(said: str) -> Answered:
     return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
 
 
-def says(answer: CommandOutput, texts: Sequence[str] = NO_JOBS) -> bool:
+def _says(answer: CommandOutput, texts: Sequence[str] = _NO_JOBS) -> bool:
     """Whether a command printed one of some texts; by default that there are no such jobs."""
     printed = (answer.stdout + answer.stderr).decode(errors="replace").lower()
     return any(each in printed for each in texts)
 
 
-def records(
+def _records(
     tools: BatchTools, command: Sequence[str], *, allowed: Callable[[CommandOutput], bool] = lambda _: False
 ) -> list[dict[str, str]]:
     """The records that a command prints with -o FIELDS -json, by the names of fields in capitals.
 
     Raises GridwrightError (ENVIRONMENT) where it is no such JSON.
     """
-    printed = tools.query(command, allowed=lambda answer: says(answer) or allowed(answer))
+    printed = tools.query(command, allowed=lambda answer: _says(answer) or allowed(answer))
     text = printed.decode("utf-8", errors="replace")
     begin = text.find("{")
     if begin < 0:
-        if not text.strip() or any(each in text.lower() for each in NO_JOBS):
+        if not text.strip() or any(each in text.lower() for each in _NO_JOBS):
             return []
         raise _unreadable(command, text)
     try:
@@ -389,7 +389,7 @@ _MINUTE_S = 60.0
 _LONG_S = 120.0
 
 
-def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUsage]:
+def _read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUsage]:
     """Jobs of all users that ended from `since` to `until`, as far as LSF's current accounting file goes.
 
     Raises GridwrightError (ENVIRONMENT) where LSF does not answer.
@@ -400,7 +400,7 @@ def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUs
     )
     printed = tools.query(
         ["bacct", "-u", "all", "-l", "-UF", "-C", between],
-        allowed=says,
+        allowed=_says,
         timeout_s=_LONG_S,
     )
     usage = parse_accounting(printed.decode(errors="replace"))
@@ -409,7 +409,7 @@ def read_accounting(tools: BatchTools, since: float, until: float) -> list[JobUs
 
 def parse_accounting(text: str) -> Iterator[JobUsage]:
     """The jobs in what `bacct -l -UF` prints: a block for each, with its events and a table of figures."""
-    for named, events, block in job_blocks(text):
+    for named, events, block in _job_blocks(text):
         if events:
             yield _usage(named, events, _figures(block))
 
@@ -484,7 +484,7 @@ class LsfKind(BatchKind[LsfSection]):
         directories = make_batch_directories(state_directory(spec), "lsf")
         with BatchRecord(directories.record) as record:
             own, numbers = list(recorded_usage(record)), set(record.identifiers())
-        others = read_accounting(tools(section_of(spec), head), since, until)
+        others = _read_accounting(tools(_section_of(spec), head), since, until)
         return [
             *(each for each in own if each.ended is not None and since <= each.ended <= until),
             *(other for other in others if other.id.partition("_")[0] not in numbers),
@@ -521,12 +521,12 @@ def read_facts(tools: BatchTools, default: str | None) -> BatchFacts:
     free = _column(tools, ["lsload", "-w"], "mem")
     nodes = {
         each["HOST_NAME"]: _node_state(each, largest, free)
-        for each in records(tools, ["bhosts", "-o", "host_name status max njobs", "-json"])
+        for each in _records(tools, ["bhosts", "-o", "host_name status max njobs", "-json"])
         if each.get("HOST_NAME")
     }
     hosts, limits = _long(tools)
     queues = {}
-    for record in records(tools, ["bqueues", "-o", "queue_name status", "-json"]):
+    for record in _records(tools, ["bqueues", "-o", "queue_name status", "-json"]):
         name = record.get("QUEUE_NAME", "")
         named = [one for one in hosts.get(name, []) if one in nodes]
         queues[name] = BatchQueue(
@@ -617,7 +617,7 @@ class Lsf:
     forgets_after_s = 60.0
 
     def __init__(self, spec: GridSpec, head: HeadNode) -> None:
-        self._section = section_of(spec)
+        self._section = _section_of(spec)
         self._tools = tools(self._section, head)
 
     def facts(self) -> BatchFacts:
@@ -716,14 +716,14 @@ class Lsf:
 
     def queue(self) -> list[BatchRow]:
         """The jobs of this user and of Gridwright that LSF knows."""
-        return read_queue(self._tools)
+        return _read_queue(self._tools)
 
     def past(self, requested: Mapping[JobTag, int | None], since: float) -> list[BatchRow]:
         """What bjobs has still, and bhist of the others."""
         rows = [row for row in self.queue() if row.tag in requested and row.state.final]
         known = {row.tag for row in rows}
         left = {tag: number for tag, number in requested.items() if tag not in known}
-        return [*rows, *read_history(self._tools, left)]
+        return [*rows, *_read_history(self._tools, left)]
 
     def cancel(self, targets: Collection[tuple[int, Sequence[int] | None]]) -> None:
         """End jobs with bkill."""
@@ -735,7 +735,7 @@ class Lsf:
             # It fails where one of the jobs has ended meanwhile, and goes on with the others.
             self._tools.query(
                 ["bkill", *names[first : first + _AT_ONCE]],
-                allowed=lambda answer: says(answer, (*NO_JOBS, *_FINISHED)),
+                allowed=lambda answer: _says(answer, (*_NO_JOBS, *_FINISHED)),
             )
 
     def why_waits(self, number: int) -> str | None:

@@ -321,13 +321,13 @@ def _last_error(node: ServiceNode, daemon: str) -> str:
     return next((line for line in reversed(lines) if "fatal:" in line), f"its log is {log}")
 
 
-DATA = PurePosixPath("/var/lib/slurm/mariadb")
+_DATA = PurePosixPath("/var/lib/slurm/mariadb")
 """Where MariaDB keeps its tables. It runs as the user of slurmdbd, so that none of its own is needed."""
 _SOCKET = PurePosixPath("/run/mysqld/mysqld.sock")
 """Where slurmdbd looks for a database on its own machine, as Debian builds libmariadb."""
 _SERVER = (
     *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
-    *("/usr/sbin/mariadbd", "--no-defaults", f"--datadir={DATA}", "--skip-networking"),
+    *("/usr/sbin/mariadbd", "--no-defaults", f"--datadir={_DATA}", "--skip-networking"),
     *("--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M"),
 )
 _STATEMENTS = PurePosixPath("/usr/share/mysql")
@@ -348,8 +348,8 @@ class MariaDb:
     def prepare(self, lab: SchedulerNodes, nodes: Sequence[str]) -> None:
         """Make its tables where there are none, with the one account slurm, known by the socket."""
         for node in (lab.nodes[name] for name in nodes):
-            make_directory(node, _SOCKET.parent, DATA, owner=USER)
-            if not node.run(["test", "-d", f"{DATA}/mysql"]).status:
+            make_directory(node, _SOCKET.parent, _DATA, owner=USER)
+            if not node.run(["test", "-d", f"{_DATA}/mysql"]).status:
                 continue
             # Not mariadb-install-db, which needs most of what belongs to a whole server.
             statements = b"".join([_BEFORE_TABLES, *(node.read(str(_STATEMENTS / name)) for name in _TABLES)])

@@ -131,7 +131,7 @@ def job_name(name: str) -> str:
     return " ".join(plain.split())[:_LONGEST_NAME]
 
 
-def command_name(command: str) -> str:
+def _command_name(command: str) -> str:
     """The name of a job that has none: that of its program, which options of LSF may stand before."""
     parts = (part.split() for part in command.split(";"))
     return next((words[0].rsplit("/", 1)[-1] for words in parts if words and words[0][0] != "#"), "")
@@ -163,7 +163,7 @@ def assign_streams(launches: Sequence[LaunchRecord]) -> list[LaunchRecord]:
     return [replace(launch, stream=stream) for launch, stream in zip(launches, streams, strict=True)]
 
 
-ENDED_WELL = "COMPLETED"
+_ENDED_WELL = "COMPLETED"
 _UNFINISHED = frozenset(
     {
         "PENDING",
@@ -177,26 +177,26 @@ _UNFINISHED = frozenset(
     }
 )
 _STATES = _UNFINISHED | {
-    *(ENDED_WELL, "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"),
+    *(_ENDED_WELL, "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"),
     *("REQUEUED", "BOOT_FAIL", "DEADLINE", "REVOKED", "LAUNCH_FAILED", "STOPPED", "SIGNALING"),
     *("STAGE_OUT", "RECONFIG_FAIL"),
 }
 
 
-def state_of(text: str) -> str | None:
+def _state_of(text: str) -> str | None:
     """The first word of `CANCELLED by 0`; None if Slurm has no such state."""
     word = text.split(" ", 1)[0].rstrip("+").upper()
     return word if word in _STATES else None
 
 
-def has_ended(state: str) -> bool:
+def _has_ended(state: str) -> bool:
     """Whether a job in this state does not go on."""
     return state not in _UNFINISHED
 
 
-def reason_of(state: str, text: str, exit_status: int, signal: int) -> str | None:
+def _reason_of(state: str, text: str, exit_status: int, signal: int) -> str | None:
     """Why a job failed, in one line; None if it did not."""
-    if state == ENDED_WELL:
+    if state == _ENDED_WELL:
         return None
     words = " ".join(text.split()) or state
     if exit_status:
@@ -328,7 +328,7 @@ def _joined(
 
 def _fits(row: Mapping[str, str]) -> bool:
     shapes = (shape.fullmatch(row[name]) for name, shape in _SHAPES.items() if name in row)
-    return all(shapes) and state_of(row["State"]) is not None
+    return all(shapes) and _state_of(row["State"]) is not None
 
 
 @dataclass(slots=True)
@@ -343,11 +343,11 @@ class _Job:
 
     def finished(self) -> AccountedJob | None:
         """The job; None if it has not run to an end."""
-        state = state_of(self.row["State"]) or ""
+        state = _state_of(self.row["State"]) or ""
         started, ended = parse_time(self.row.get("Start", "")), parse_time(self.row.get("End", ""))
         real_s = _seconds(self.row)
-        never_began = state != ENDED_WELL and not real_s and (started is None or "Start" not in self.row)
-        if not has_ended(state) or never_began:
+        never_began = state != _ENDED_WELL and not real_s and (started is None or "Start" not in self.row)
+        if not _has_ended(state) or never_began:
             return None
         exit_status, _, signal = self.row.get("ExitCode", "").partition(":")
         user_s, system_s = self._cpu()
@@ -355,8 +355,8 @@ class _Job:
             id=self.id,
             name=self.row.get("JobName", ""),
             node=_node(self.row.get("NodeList", "")),
-            ok=state == ENDED_WELL,
-            reason=reason_of(state, self.row["State"], int(exit_status or 0), int(signal or 0)),
+            ok=state == _ENDED_WELL,
+            reason=_reason_of(state, self.row["State"], int(exit_status or 0), int(signal or 0)),
             cores=int(self.row.get("AllocCPUS") or 1),
             submitted=parse_time(self.row.get("Submit", "")),
             started=started,
@@ -424,11 +424,11 @@ def read_sacct_json(content: bytes) -> Accounts:
 def _json_job(job: Document) -> AccountedJob | None:
     """One job; None if it has not run to an end."""
     word = _word(job["state"]["current"])
-    state, times = state_of(word), job["time"]
+    state, times = _state_of(word), job["time"]
     if state is None:
         raise ValueError(word)
     started, ended, real_s = _instant(times["start"]), _instant(times["end"]), _number(times["elapsed"])
-    if not has_ended(state) or (started is None and state != ENDED_WELL):
+    if not _has_ended(state) or (started is None and state != _ENDED_WELL):
         return None
     steps = job.get("steps") or []
     user_s, system_s = _cpu(job, steps, "user"), _cpu(job, steps, "system")
@@ -437,8 +437,8 @@ def _json_job(job: Document) -> AccountedJob | None:
         id=_id(job),
         name=str(job.get("name") or ""),
         node=_nodes(job.get("nodes")),
-        ok=state == ENDED_WELL,
-        reason=reason_of(state, word, exit_status, signal),
+        ok=state == _ENDED_WELL,
+        reason=_reason_of(state, word, exit_status, signal),
         cores=_count(job.get("tres", {}).get("allocated"), "cpu") or 1,
         submitted=_instant(times.get("submission")),
         started=started,
@@ -588,7 +588,7 @@ def _event_job(line: str) -> AccountedJob | None:
         return None
     return AccountedJob(
         id=f"{job_id}[{element}]" if element else str(job_id),
-        name=name or command_name(command),
+        name=name or _command_name(command),
         node=",".join(dict.fromkeys(host.rpartition("*")[2] for host in hosts)),
         ok=state == _DONE,
         reason=_reason(state, exit_status),
@@ -692,7 +692,7 @@ def _bacct_job(lines: list[str], now: float) -> AccountedJob | None:
     ok = figures["STATUS"] == "done"
     return AccountedJob(
         id=found[1],
-        name=_attribute(title, "Job Name") or command_name(_attribute(title, "Command") or ""),
+        name=_attribute(title, "Job Name") or _command_name(_attribute(title, "Command") or ""),
         node=node,
         ok=ok,
         reason=None if ok else ending.rstrip(". "),

@@ -256,7 +256,7 @@ class OneLine(NamedTuple):
     memory: str | None
 
 
-def head_name(line: str) -> str | None:
+def _head_name(line: str) -> str | None:
     """The name of the step whose timing note this line begins; None if it begins none."""
     for head in _HEADS:
         if match := head.match(line):
@@ -264,7 +264,7 @@ def head_name(line: str) -> str | None:
     return None
 
 
-def one_line_note(line: str) -> OneLine | None:
+def _one_line_note(line: str) -> OneLine | None:
     """Read a timing note of a single line; None if this is none."""
     match = _ONE_LINE.match(line)
     if match is None:
@@ -272,7 +272,7 @@ def one_line_note(line: str) -> OneLine | None:
     return OneLine(step_name(match[1]), match[2], bool(match[3]), match[4])
 
 
-def figure(line: str) -> Figure | None:
+def _figure(line: str) -> Figure | None:
     """Read a line below the head of a note; None if it holds no figure that is wanted."""
     match = FIELD.match(line)
     value = _VALUE.match(line, match.end()) if match else None
@@ -281,19 +281,19 @@ def figure(line: str) -> Figure | None:
     return Figure(match.lastgroup, value[1], _COMPLETE.search(line) is not None)
 
 
-def is_other_figure(line: str) -> bool:
+def _is_other_figure(line: str) -> bool:
     """Whether a line of a note holds a figure that nobody asks for."""
     return _OTHER_FIELDS.match(line) is not None
 
 
-def begins_another(line: str) -> bool:
+def _begins_another(line: str) -> bool:
     """Whether a line ends the note before it."""
     return _NEXT.match(line) is not None
 
 
 def is_spoken_of(line: str) -> bool:
     """Whether a line with letters beyond ASCII is one of a timing note."""
-    return head_name(line) is not None or figure(line) is not None or is_other_figure(line)
+    return _head_name(line) is not None or _figure(line) is not None or _is_other_figure(line)
 
 
 def step_name(subject: str) -> str:
@@ -353,14 +353,14 @@ class TimingNote:
         self._lines += 1
         if not text:
             return self._lines < _LONGEST_NOTE
-        if found := figure(text):
+        if found := _figure(text):
             self._foreign = 0
             if not whole and not found.whole:
                 return True
             return self._fill(found.field, found.value)
-        if begins_another(text):
+        if _begins_another(text):
             return False
-        self._foreign = 0 if is_other_figure(text) else self._foreign + 1
+        self._foreign = 0 if _is_other_figure(text) else self._foreign + 1
         return self._foreign <= _FOREIGN_LINES and self._lines < _LONGEST_NOTE
 
     def _fill(self, field: str, value: str) -> bool:
@@ -404,7 +404,7 @@ class TimingNote:
 
 def begin_note(text: str, line: int) -> TimingNote | None:
     """Begin a timing note if this line, stripped, is the head of one."""
-    if one := one_line_note(text):
+    if one := _one_line_note(text):
         seconds = _spelled_seconds(one.time)
         return TimingNote(
             one.name,
@@ -414,7 +414,7 @@ def begin_note(text: str, line: int) -> TimingNote | None:
             memory_bytes=parse_memory(one.memory) if one.memory else None,
             is_whole=True,
         )
-    name = head_name(text)
+    name = _head_name(text)
     return TimingNote(name, line) if name is not None else None
 
 

@@ -79,7 +79,7 @@ class GridJob(Generic[Result]):
         return self.request.name
 
 
-def why_no_result(state: Job) -> str:
+def _why_no_result(state: Job) -> str:
     """Why a job ended without a result, in the words of its scheduler."""
     said = f": {state.reason}" if state.reason else ""
     if state.state == JobState.OUT_OF_MEMORY:
@@ -458,7 +458,7 @@ class GridJobs:
                 return
             job.lost_on.append(node)
             job.node_lost = True
-        job.reason = "interrupted" if self.stopping else job.reason or why_no_result(state)
+        job.reason = "interrupted" if self.stopping else job.reason or _why_no_result(state)
         self._finish(job)
 
     # Nothing starts.

@@ -27,7 +27,7 @@ _LOST = 0.06
 """Share of rows so near a border of the rule that a few hundred rows do not show their side."""
 
 
-def read_labelled(launch: Launch, limit: int) -> tuple[NDArray[np.float32], Integers]:
+def _read_labelled(launch: Launch, limit: int) -> tuple[NDArray[np.float32], Integers]:
     """Read predictors, missing ones included, and labels of at most `limit` rows: (rows, columns), (rows,).
 
     Counts the labels of all rows. Raises WrongAnswer and OSError.
@@ -45,7 +45,7 @@ def read_labelled(launch: Launch, limit: int) -> tuple[NDArray[np.float32], Inte
     return rows[:, :-1].astype(np.float32), rows[:, -1].astype(np.int64)
 
 
-def check_accuracy(launch: Launch, found: Integers, truth: Integers) -> None:
+def _check_accuracy(launch: Launch, found: Integers, truth: Integers) -> None:
     """Check predictions of rows that were not learned from. Raises WrongAnswer."""
     accuracy = float((found == truth).mean())
     # A label drawn at random is still right in one of LABELS.
@@ -71,7 +71,7 @@ def _run_forest(launch: Launch) -> None:
     """
     from sklearn.ensemble import RandomForestClassifier
 
-    rows, label = read_labelled(launch, launch.settings["forest_rows"])
+    rows, label = _read_labelled(launch, launch.settings["forest_rows"])
     # A leaf takes about 100 bytes; this keeps a tree in proportion to its rows.
     forest = RandomForestClassifier(
         launch.settings["forest_trees"],
@@ -88,7 +88,7 @@ def _run_forest(launch: Launch) -> None:
     place = np.argmax(probability, axis=1)
     found = np.asarray(forest.classes_)[place].astype(np.int64)
     write_result(launch, "labels", {"label": found, "probability": probability.max(axis=1)})
-    check_accuracy(launch, found, truth)
+    _check_accuracy(launch, found, truth)
     most = {FACTORED[number] for number in np.argsort(forest.feature_importances_)[-2:].tolist()}
     launch.require(f"{sorted(most)} matter most, not x05 and x12", most == {"x05", "x12"})
 
@@ -116,7 +116,7 @@ def _run_boost(launch: Launch) -> None:
     """
     import lightgbm
 
-    rows, label = read_labelled(launch, launch.settings["boost_rows"])
+    rows, label = _read_labelled(launch, launch.settings["boost_rows"])
     unseen, truth = rows[1::2], label[1::2]
     options = {
         "objective": "multiclass",
@@ -138,7 +138,7 @@ def _run_boost(launch: Launch) -> None:
         probability = np.concatenate([np.asarray(part) for part in parts])
     found = np.argmax(probability, axis=1).astype(np.int64)
     write_result(launch, "labels", {"label": found, "probability": probability.max(axis=1)})
-    check_accuracy(launch, found, truth)
+    _check_accuracy(launch, found, truth)
     gain = np.asarray(model.feature_importance("gain"))
     most = {FACTORED[number] for number in np.argsort(gain)[-2:].tolist()}
     launch.require(f"{sorted(most)} matter most, not x05 and x12", most == {"x05", "x12"})

@@ -70,7 +70,7 @@ def _spilled(connection: duckdb.DuckDBPyConnection, directory: Path) -> Spilled:
     return Spilled(read, written, reads, writes)
 
 
-def blocks(relation: duckdb.DuckDBPyRelation, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _blocks(relation: duckdb.DuckDBPyRelation, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a query block by block, in the types of `schema`.
 
     DuckDB has no binary of a fixed size: it comes back as variable, and is made fixed again.
@@ -99,7 +99,7 @@ def _run_sort(launch: Launch) -> None:
         launch.write("sorted", source.schema) as target,
     ):
         sql.register("transactions", source.to_arrow())
-        for batch in blocks(sql.sql(_QUERY), source.schema):
+        for batch in _blocks(sql.sql(_QUERY), source.schema):
             ordered.take(batch)
             target.write(batch)
     launch.check_table("transactions", source)
@@ -177,7 +177,7 @@ def _run_join(launch: Launch) -> None:
     with database(launch, spills=True) as sql, launch.write("joined", schema) as target:
         sql.register("transactions", left.to_arrow())
         sql.register("settlements", right.to_arrow())
-        for batch in blocks(sql.sql(_JOIN), schema):
+        for batch in _blocks(sql.sql(_JOIN), schema):
             target.write(batch)
     launch.check_table("transactions", left)
     launch.check_table("settlements", right)
@@ -196,7 +196,7 @@ def _group(launch: Launch) -> None:
         launch.write("by_account", schema) as target,
     ):
         sql.register("joined", launch.reread("joined").to_arrow())
-        for batch in blocks(sql.sql(_GROUP), schema):
+        for batch in _blocks(sql.sql(_GROUP), schema):
             sums.take(batch)
             target.write(batch)
     transactions, settlements = launch.facts("transactions").expected, launch.facts("settlements").expected
