@@ -9,7 +9,7 @@ from typing import Literal
 
 from gridwright.messages import LEFT_OUT, Extensible
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.runs.repeats import RepeatedFigure, reaches, repeated
+from gridwright.runs.repeats import RepeatedFigure, known_values, reaches, repeated
 
 
 def all_met(answers: Iterable[bool | None]) -> bool | None:
@@ -230,21 +230,17 @@ def repeated_workload(
 ) -> Iterator[RepeatedFigure]:
     """Real time and CPU/real ratio of the workload in all, then of each test, over `ran` repeats begun."""
     counted = counting_repeats(repeats, allow_disturbed=allow_disturbed)
-    yield repeated("wall_s", _known(repeat.wall_s for repeat in counted), ran=ran)
-    yield repeated("ratio", _known(repeat.ratio for repeat in counted), ran=ran)
+    yield repeated("wall_s", known_values(repeat.wall_s for repeat in counted), ran=ran)
+    yield repeated("ratio", known_values(repeat.ratio for repeat in counted), ran=ran)
     for test in dict.fromkeys(launch.test for repeat in repeats for launch in repeat.launches):
         for figure, value in _OF_TEST.items():
             own = [[x for x in repeat.launches if x.ok and x.test == test] for repeat in counted]
-            yield repeated(figure, _known(map(value, own)), ran=ran, of=test)
+            yield repeated(figure, known_values(map(value, own)), ran=ran, of=test)
 
 
 def _real_s(launches: Sequence[LaunchRecord]) -> float | None:
-    known = _known(launch.real_s for launch in launches)
+    known = known_values(launch.real_s for launch in launches)
     return statistics.fmean(known) if known else None
 
 
 _OF_TEST: dict[str, Callable[[Sequence[LaunchRecord]], float | None]] = {"real_s": _real_s, "ratio": ratio_of}
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]

@@ -32,7 +32,7 @@ from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults,
 from gridwright.spec.fields import Change, Directory, Name, Reason, SpecModel, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
-from gridwright.spec.hosts import HostSet, expand_hosts
+from gridwright.spec.hosts import HostSet, group_names
 from gridwright.spec.library import Library
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.monitoring import MonitoringField
@@ -219,9 +219,7 @@ class NodeGroup(SpecModel):
 
     def node_names(self, group: str) -> list[str]:
         """The names of its nodes: hosts as they are given, else the group's name and a number."""
-        if self.hosts is not None:
-            return expand_hosts(self.hosts)
-        return [f"{group}{number}" for number in range(1, self.count + 1)]
+        return group_names(group, self.hosts, self.count)
 
 
 class GridSpec(SpecModel):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gridwright.spec.fields import Change, SpecModel, Update
+from gridwright.spec.fields import Change, SpecModel, Update, mapping_of
 from gridwright.spec.provider import ProviderKind
 from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.units import UnitError, parse_duration
@@ -110,7 +110,7 @@ SHORTEST_IDLE_S = 5.0
 
 def power_problems(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[Refused]:
     """What groups with `min` and `idle` have wrong; `data` is the plain data of a spec."""
-    groups = {name: each for name, each in _mapping(data, "nodes").items() if isinstance(each, Mapping)}
+    groups = {name: each for name, each in mapping_of(data, "nodes").items() if isinstance(each, Mapping)}
     for name, group in groups.items():
         yield from _group_problems(name, group, provider)
     powered = [name for name, group in groups.items() if group.get("min") is not None]
@@ -125,7 +125,7 @@ def power_problems(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[
                 "write scheduler: {type: slurm}, or remove min",
             ),
         )
-    if _mapping(data, "scheduler").get("backup_controller") is True:
+    if mapping_of(data, "scheduler").get("backup_controller") is True:
         yield (
             ("scheduler", "backup_controller"),
             FieldError(
@@ -172,7 +172,7 @@ def _queues_of_one_idle(
     data: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Refused]:
     """Slurm has one SuspendTime for each partition, and of several that a node is in the longest."""
-    queues = _mapping(_mapping(data, "scheduler"), "queues") or {"batch": {}}
+    queues = mapping_of(mapping_of(data, "scheduler"), "queues") or {"batch": {}}
     for name, queue in queues.items():
         chosen = queue.get("nodes") if isinstance(queue, Mapping) else None
         required = chosen if isinstance(chosen, list) else [*groups]
@@ -185,7 +185,7 @@ def _queues_of_one_idle(
             told = ", ".join(f"{group}: {idle:.0f} s" for group, idle in idles.items())
             yield (
                 ("scheduler", "queues", name)
-                if name in _mapping(_mapping(data, "scheduler"), "queues")
+                if name in mapping_of(mapping_of(data, "scheduler"), "queues")
                 else (
                     "nodes",
                     next(reversed(idles)),
@@ -203,8 +203,3 @@ def _seconds(written: object) -> float | None:
         return None if written is None else parse_duration(written)
     except UnitError:
         return None
-
-
-def _mapping(data: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401
-    value = data.get(key) if isinstance(data, Mapping) else None
-    return value if isinstance(value, Mapping) else {}

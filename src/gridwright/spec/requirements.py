@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gridwright.spec.fields import Budget, Change, SpecModel, Update
+from gridwright.spec.fields import Budget, Change, SpecModel, Update, mapping_of
 from gridwright.spec.hosts import MOST_HOSTS
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import Duration, FieldError, Size
@@ -61,12 +61,12 @@ class NodeBounds(SpecModel):
 
 def bound_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], FieldError]]:
     """What bounds of plain data forbid by themselves, whatever is on sale."""
-    requirements = _mapping(data, "requirements")
-    bounds = _mapping(requirements, "nodes")
+    requirements = mapping_of(data, "requirements")
+    bounds = mapping_of(requirements, "nodes")
     for name in ("count", "cores", "memory"):
-        least, most = (_value(name, _mapping(bounds, name).get(end)) for end in ("least", "most"))
+        least, most = (_value(name, mapping_of(bounds, name).get(end)) for end in ("least", "most"))
         if least is not None and most is not None and least > most:
-            written = _mapping(bounds, name)
+            written = mapping_of(bounds, name)
             yield (
                 ("requirements", "nodes", name, "least"),
                 FieldError(
@@ -75,14 +75,14 @@ def bound_problems(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], F
                 ),
             )
     yield from _too_few_cores(requirements, bounds)
-    yield from _groups_outside(data, _mapping(bounds, "count"))
+    yield from _groups_outside(data, mapping_of(bounds, "count"))
 
 
 def _too_few_cores(
     requirements: Mapping[str, Any], bounds: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
     needed = requirements.get("cores")
-    count, cores = (_value(name, _mapping(bounds, name).get("most")) for name in ("count", "cores"))
+    count, cores = (_value(name, mapping_of(bounds, name).get("most")) for name in ("count", "cores"))
     if isinstance(needed, int) and count is not None and cores is not None and count * cores < needed:
         yield (
             ("requirements", "nodes", "count", "most"),
@@ -97,7 +97,7 @@ def _groups_outside(
     data: Mapping[str, Any], count: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], FieldError]]:
     """Groups of nodes that are given with a number that the bounds forbid."""
-    groups = _mapping(data, "nodes")
+    groups = mapping_of(data, "nodes")
     given = {
         name: group["count"]
         for name, group in groups.items()
@@ -130,11 +130,6 @@ def _value(name: str, written: object) -> int | None:
         return None if written is None else int(Bytes.parse(written))
     except UnitError:
         return None
-
-
-def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = data.get(key)
-    return value if isinstance(value, Mapping) else {}
 
 
 _JUDGED = Update(Change.LIVE, "only proofs read it")

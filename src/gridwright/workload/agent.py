@@ -39,8 +39,13 @@ from gridwright.runs.workload_events import (
 from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
 from gridwright.workload.data_set import DataPreparation, DataSet
 from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
-from gridwright.workload.launches.guard import GONE_S, GRACE_S
-from gridwright.workload.launches.launcher import EndedLaunch, Launcher, NodeSampler, Surroundings
+from gridwright.workload.launches.launcher import (
+    LAST_WORDS_S,
+    EndedLaunch,
+    Launcher,
+    NodeSampler,
+    Surroundings,
+)
 from gridwright.workload.messages import RunRequest, scale
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
 
@@ -144,7 +149,6 @@ class Running:
 
 
 _TICK_S = 0.2
-_LAST_WORDS_S = GRACE_S + GONE_S + 1.0
 
 
 def main() -> None:
@@ -269,7 +273,7 @@ class Agent:
                 self._turn()
                 running.tick()
             if self._stop:
-                running.stop(self._turn, _LAST_WORDS_S)
+                running.stop(self._turn, LAST_WORDS_S)
             running.close()
         finally:
             presence.end(kept=self._request.keep)

@@ -189,6 +189,14 @@ class Answered(Enum):
     UNCLEAR = "unclear"
     """It may have been reached, and no answer came."""
 
+    @classmethod
+    def of_message(cls, said: str, *, unclear: Sequence[str], away: Sequence[str]) -> Answered:
+        """By the texts, in lower case, that a service is not reached with, or may have been."""
+        folded = said.lower()
+        if any(each in folded for each in unclear):
+            return cls.UNCLEAR
+        return cls.AWAY if any(each in folded for each in away) else cls.YES
+
 
 class ServiceDown(GridwrightError):
     """The service does not answer now, and may later (status ENVIRONMENT)."""

@@ -139,7 +139,4 @@ def tools(section: GridEngineSection, head: HeadNode) -> BatchTools:
 
 def meaning(said: str) -> Answered:
     """Whether a message says that sge_qmaster was not reached, or that it is not clear, or something else."""
-    folded = said.lower()
-    if any(each in folded for each in _UNCLEAR):
-        return Answered.UNCLEAR
-    return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
+    return Answered.of_message(said, unclear=_UNCLEAR, away=_AWAY)

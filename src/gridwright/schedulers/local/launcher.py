@@ -175,7 +175,7 @@ def take_launch_lock(state: Path, records: int) -> int:
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     begun = time.monotonic()
     killed = False
-    while not (_is_taken(lock) and _is_idle(records)):
+    while not (runner_lock.try_lock(lock) and _is_idle(records)):
         waited = time.monotonic() - begun
         if waited > _LONGEST_START_S and not killed:
             killed = True
@@ -185,14 +185,6 @@ def take_launch_lock(state: Path, records: int) -> int:
             raise TimeoutError(f"a launcher of jobs holds {path} and does not end")
         time.sleep(_PAUSE_S)
     return lock
-
-
-def _is_taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_idle(records: int) -> bool:

@@ -332,10 +332,7 @@ def tools(section: LsfSection, head: HeadNode) -> BatchTools:
 
 def meaning(said: str) -> Answered:
     """Whether a message says that mbatchd was not reached, or that it is not clear, or something else."""
-    folded = said.lower()
-    if any(each in folded for each in _UNCLEAR):
-        return Answered.UNCLEAR
-    return Answered.AWAY if any(each in folded for each in _AWAY) else Answered.YES
+    return Answered.of_message(said, unclear=_UNCLEAR, away=_AWAY)
 
 
 def _says(answer: CommandOutput, texts: Sequence[str] = _NO_JOBS) -> bool:

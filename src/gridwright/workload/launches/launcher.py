@@ -28,13 +28,15 @@ from gridwright.runs.workload_events import WorkloadSample
 from gridwright.schedulers.process_tree import children, descendants, kill_all
 from gridwright.units import format_bytes
 from gridwright.workload.launches.control_group import ControlGroup
-from gridwright.workload.launches.guard import GONE_S, LaunchOutcome, Order, fork_guard
+from gridwright.workload.launches.guard import GONE_S, GRACE_S, LaunchOutcome, Order, fork_guard
 from gridwright.workload.launches.program_request import ProgramRequest, TableFacts
 from gridwright.workload.launches.traffic import LIBRARIES, LaunchTraffic
 from gridwright.workload.messages import PlannedLaunch
 from gridwright.workload.private_directories import PrivateDirectories
 from gridwright.workload.programs.program import engine_environment
 
+LAST_WORDS_S = GRACE_S + GONE_S + 1.0
+"""How long launches that were told to end may take to, and to be accounted for."""
 _COMMAND = [sys.executable, "-P", "-m", "gridwright.workload.launches.process"]
 _PASSED_ON = (
     "PATH",

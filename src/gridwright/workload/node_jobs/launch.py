@@ -33,8 +33,9 @@ from gridwright.schedulers.process_tree import descendants, kill_all
 from gridwright.workload.data_set import DataSet
 from gridwright.workload.exchange import SAMPLES, ExchangeDirectory, NodeJob, serve
 from gridwright.workload.launches.control_group import ControlGroup
-from gridwright.workload.launches.guard import GONE_S, GRACE_S, LaunchOutcome
+from gridwright.workload.launches.guard import LaunchOutcome
 from gridwright.workload.launches.launcher import (
+    LAST_WORDS_S,
     EndedLaunch,
     Launcher,
     NodeSampler,
@@ -233,9 +234,6 @@ def _received(connection: socket.socket) -> LaunchTraffic | None:
             os.close(fd)
 
 
-_LAST_WORDS_S = GRACE_S + GONE_S + 1.0
-
-
 class LaunchJob:
     """One launch, from its directories to its record."""
 
@@ -288,7 +286,7 @@ class LaunchJob:
                 self._job.turn()
                 self._watch.tick()
             if self._job.stopped:
-                launcher.stop(self._job.turn, _LAST_WORDS_S)
+                launcher.stop(self._job.turn, LAST_WORDS_S)
         finally:
             self._presence.end(kept=request.keep)
             kill_all(descendants(os.getpid()), signal.SIGKILL)
