@@ -58,7 +58,7 @@ from gridwright.iotest.node.worker import facts
 from gridwright.iotest.options import IotestOptions, LibraryTarget, NullVolume
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.recorded import record_iotest
-from gridwright.iotest.space import Room
+from gridwright.iotest.stream_plan import Room
 from gridwright.iotest.wire import COORDINATOR, HEAD, frame, length_of, node_context
 from gridwright.messages import plain
 from gridwright.runs.directory import RunDirectory

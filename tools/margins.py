@@ -11,8 +11,8 @@ import csv
 import sys
 
 from gridwright.cli.plan.predict import workload_matrix
-from gridwright.model.margins import Margin
-from gridwright.model.papers.checks import check_papers, measured_margins
+from gridwright.model.papers import check_papers, measured_margins
+from gridwright.model.prediction import Margin
 
 COLUMNS = ("kind", "count", "median", "p90")
 

@@ -58,20 +58,19 @@ if TYPE_CHECKING:
         PlacementCheck,
         Requirement,
     )
+    from gridwright.schedulers.job_request import option_problems
     from gridwright.schedulers.kind import SchedulerKind
+    from gridwright.schedulers.machines import SchedulerSetup
     from gridwright.schedulers.scheduler import Scheduler
-    from gridwright.schedulers.set_up import SchedulerSetup
     from gridwright.schedulers.state_directory import state_directory
-    from gridwright.schedulers.supported_options import option_problems
     from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.ports import Ports
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.fields import Change, Directory, SpecModel, Update
-    from gridwright.spec.filesystem import NEW_KIND, FileSystem
+    from gridwright.spec.filesystem import NEW_KIND, Delivery, FileSystem
     from gridwright.spec.model import GridSpec
     from gridwright.spec.provider import ProviderSection
     from gridwright.spec.scheduler import LATER_JOBS, REPLACED, SchedulerSection
-    from gridwright.spec.storage import Delivery
     from gridwright.yamltext.fields import FieldError
     from gridwright.yamltext.structure import Refused
 
@@ -143,9 +142,9 @@ _NAMES = {
     ),
     "gridwright.schedulers.kind": ("SchedulerKind",),
     "gridwright.schedulers.scheduler": ("Scheduler",),
-    "gridwright.schedulers.set_up": ("SchedulerSetup",),
+    "gridwright.schedulers.machines": ("SchedulerSetup",),
     "gridwright.schedulers.state_directory": ("state_directory",),
-    "gridwright.schedulers.supported_options": ("option_problems",),
+    "gridwright.schedulers.job_request": ("option_problems",),
     "gridwright.services.playbook_role": ("PlaybookRole",),
     "gridwright.services.ports": ("Ports",),
     "gridwright.setup.playbook": ("Hosts",),
@@ -157,6 +156,7 @@ _NAMES = {
     ),
     "gridwright.spec.filesystem": (
         "NEW_KIND",
+        "Delivery",
         "FileSystem",
     ),
     "gridwright.spec.model": ("GridSpec",),
@@ -166,7 +166,6 @@ _NAMES = {
         "REPLACED",
         "SchedulerSection",
     ),
-    "gridwright.spec.storage": ("Delivery",),
     "gridwright.yamltext.fields": ("FieldError",),
     "gridwright.yamltext.structure": ("Refused",),
 }

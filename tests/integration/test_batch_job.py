@@ -16,8 +16,8 @@ import pytest
 
 from gridwright.node_programs.batch_job.job_file import DOOMED, JobFile, Predecessor, RunEnd, read_end
 from gridwright.node_programs.one_file import BATCH_JOB
-from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
-from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.batch.submission import BatchDirectories, make_batch_directories
+from gridwright.schedulers.job import JobTag
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, start_as
 from tests.support.command import wait_until
 from tests.support.oldest_python import beyond_python_3_9

@@ -11,7 +11,7 @@ import pytest
 
 from gridwright.repository.changelog.changes import RegisteredUsers
 from gridwright.spec import parse_spec
-from gridwright.spec.changelog_users import changelog_user
+from gridwright.spec.linked import changelog_user
 from gridwright.spec.model import GridSpec
 from tests.support import role_play
 from tests.support.role_play import write_roles

@@ -14,18 +14,15 @@ import pyarrow as pa
 import pytest
 from threadpoolctl import threadpool_limits
 
-from gridwright.workload.datasets.checksum import Checksum
-from gridwright.workload.datasets.items import ITEMS
-from gridwright.workload.datasets.observations import CENTRES, LABELS, OBSERVATIONS
-from gridwright.workload.datasets.series import KINDS, PERIODS, SERIES
-from gridwright.workload.datasets.table import DataTable, to_batch
+from gridwright.workload.datasets.table import Checksum, DataTable, to_batch
+from gridwright.workload.datasets.tables import CENTRES, ITEMS, KINDS, LABELS, OBSERVATIONS, PERIODS, SERIES
 from gridwright.workload.datasets.writer import parts, write_table
 from gridwright.workload.launches.launch import Launch, WrongAnswer
+from gridwright.workload.launches.program_request import TableFacts
 from gridwright.workload.launches.traffic import LaunchTraffic
 from gridwright.workload.messages import Made
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import read_sample, write_result
-from gridwright.workload.table_facts import TableFacts
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from gridwright.runs.workload_events import TableMade, WorkloadEvent
 from gridwright.workload.data_set import HOME, DataSet, Locked, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
-from gridwright.workload.datasets.checksum import Checksum
+from gridwright.workload.datasets.table import Checksum
 from gridwright.workload.datasets.writer import PARTIAL
+from gridwright.workload.messages import scale
 from gridwright.workload.prepare import Stopped, missing_tables, prepare
-from gridwright.workload.scales import scale
 from tests.support.command import wait_until
 
 SMALL = replace(scale("tiny"), units=dict.fromkeys(TABLES, 2000))

@@ -14,7 +14,7 @@ import pytest
 
 from gridwright.errors import ExitStatus
 from gridwright.filesystems.layout import read_layout_text
-from gridwright.iotest.tried_layout import TriedLayout
+from gridwright.iotest.options import TriedLayout
 from gridwright.runs.iotest_events import LibraryBegun, RepeatBegun
 from tests.support.command import Command, wait_until
 from tests.support.fleet import GridTest

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gridwright.errors import ExitStatus
-from gridwright.iotest.coordinator.coordinator import Limits
-from gridwright.iotest.credentials import Authority, HandedOver
+from gridwright.iotest.coordinator.coordinator import Authority, HandedOver, Limits
 from gridwright.iotest.options import NullVolume
 from gridwright.runs.directory import load_run
 from gridwright.runs.iotest_events import LibraryDone, PhaseBegun, SampleTaken

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import ExitStatus
-from gridwright.iotest.credentials import Authority, HandedOver
+from gridwright.iotest.coordinator.coordinator import Authority, HandedOver
 from gridwright.iotest.wire import node_context
 from gridwright.runs.iotest_events import SampleTaken
 from gridwright.runs.records import IotestRecord

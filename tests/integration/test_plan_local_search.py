@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.plan.candidates import market
-from gridwright.plan.filters import node_filters
+from gridwright.plan.fits import node_filters
 from gridwright.plan.grid_spec import spec_document
 from gridwright.plan.needs import Needs, read_needs
 from gridwright.plan.search import plan_grids

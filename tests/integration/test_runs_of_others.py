@@ -13,7 +13,7 @@ import pyarrow.parquet  # noqa: F401 - whom a test becomes may not be able to re
 import pytest
 
 from gridwright.runs.directory import list_runs
-from gridwright.runs.find import find_run
+from gridwright.runs.place import find_run
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, words_of
 from tests.support.command import GRIDWRIGHT
 from tests.support.records import finished_run

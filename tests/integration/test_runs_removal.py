@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.runs.removal import remove_leavings
+from gridwright.runs.directory import remove_leavings
 from tests.support.command import Command
 from tests.support.records import finished_run, measured_run
 

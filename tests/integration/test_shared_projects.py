@@ -14,7 +14,7 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.library_directories import make_library_directories
 from gridwright.report.page import write_report
 from gridwright.runs.directory import load_run
-from gridwright.runs.find import find_run
+from gridwright.runs.place import find_run
 from gridwright.schedulers.local.store import Store
 from gridwright.setup.playbook import read_site_roles
 from gridwright.spec import load_spec, parse_spec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gridwright.model.chains import solve
 from gridwright.model.simulate import TOLERANCE, simulate
-from gridwright.model.solver import solve
 from tests.support.examples import examples
 from tests.support.simgrid_scenarios import (
     ask_simgrid,

@@ -16,16 +16,15 @@ from hypothesis import strategies as st
 
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.recorded import private_prefix
-from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.private_sweep import sweep_command
+from gridwright.schedulers.batch.submission import sweep_command
+from gridwright.schedulers.job import JobRequest, JobTag
+from gridwright.schedulers.job_request import what_is_too_long
 from gridwright.schedulers.slurm.job_script import (
     exported,
     script_arguments,
     script_file,
     slurm_environment,
 )
-from gridwright.schedulers.start_limits import what_is_too_long
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 from tests.support.command import wait_until
 from tests.support.examples import examples

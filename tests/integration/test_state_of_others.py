@@ -13,9 +13,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from gridwright.grid.node_python import script
-from gridwright.iotest.credentials import Authority, HandedOver
+from gridwright.iotest.coordinator.coordinator import Authority, HandedOver
 from gridwright.node_programs.one_file import BATCH_JOB_STARTER
-from gridwright.schedulers.batch.directories import BatchDirectories, make_batch_directories
+from gridwright.schedulers.batch.submission import BatchDirectories, make_batch_directories
 from gridwright.schedulers.local.store import Store
 from gridwright.schedulers.slurm.job_script import SCRIPT, make_job_directories
 from gridwright.spec.load import parse_spec

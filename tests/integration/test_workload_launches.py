@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from gridwright.workload.imports.sas_log import read_sas_log
 from gridwright.workload.private_directories import PREFIX
-from gridwright.workload.sas_log.launch import read_sas_log
 from tests.support.command import Command
 from tests.support.workload import Grid, running, sh, wait_for, wait_until_gone
 

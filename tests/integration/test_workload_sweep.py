@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.machine import physical_cores
-from gridwright.runs.stream_sweep.rule import OF_ALONE
+from gridwright.runs.stream_sweep import OF_ALONE
 from tests.support.command import Command, wait_until
 from tests.support.workload import Grid, sh
 

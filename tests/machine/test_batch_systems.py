@@ -13,9 +13,7 @@ from gridwright.providers import head_node
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.batch.scheduler import BatchScheduler
 from gridwright.schedulers.batch.system import BatchCall, BatchSystem, Unclear
-from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.job import Job, JobOptions, JobRequest, JobState, JobTag
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec import load_spec
 from tests.support.batch_places import lsf_grid

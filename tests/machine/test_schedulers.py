@@ -20,8 +20,7 @@ import pytest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
 from gridwright.schedulers import scheduler_kind
-from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
+from gridwright.schedulers.job import Job, JobOptions, JobRequest, JobState
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.spec import load_spec
 from tests.support.batch_places import lsf_grid, private

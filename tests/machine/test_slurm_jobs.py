@@ -13,8 +13,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
-from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
+from gridwright.schedulers.job import Job, JobOptions, JobRequest, JobState
 from gridwright.schedulers.slurm import submission, tools
 from gridwright.schedulers.slurm.scheduler import SlurmScheduler
 from gridwright.schedulers.state_directory import state_directory

@@ -34,7 +34,7 @@ from gridwright.report import document
 
 OF_MACHINES = tuple(f"gridwright.providers.{each}" for each in ("boot.", "aws.boot.", "oci.boot."))
 """What machines run from files beside each other: no command imports it."""
-WITH_DUCKDB = "gridwright.workload.sql"
+WITH_DUCKDB = "gridwright.workload.programs.sql"
 """Few commands need what it imports, and each fork would take longer."""
 OF_AWS = (
     *("autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "elbv2", "fsx", "iam"),

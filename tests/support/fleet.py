@@ -21,9 +21,8 @@ import psutil
 from gridwright.errors import ExitStatus
 from gridwright.grid.nodes import GridNode
 from gridwright.iotest.coordinator.coordinator import Fleet, Limits
-from gridwright.iotest.options import IotestOptions, LibraryTarget
+from gridwright.iotest.options import IotestOptions, LibraryTarget, TriedLayout
 from gridwright.iotest.recorded import record_iotest
-from gridwright.iotest.tried_layout import TriedLayout
 from gridwright.runs.directory import RunDirectory
 from gridwright.runs.iotest_events import IotestEvent
 from gridwright.runs.records import IotestRecord

@@ -14,9 +14,8 @@ from gridwright.errors import ExitStatus
 from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
 from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent
 from gridwright.workload.matrix import load_matrix
-from gridwright.workload.messages import GridSource
+from gridwright.workload.messages import GridSource, scale
 from gridwright.workload.options import WorkloadOptions
-from gridwright.workload.scales import scale
 from gridwright.workload.session import OnGrid, run_workload
 
 Event = dict[str, Any]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
-from gridwright.schedulers.indices import expand_indices, fold_indices
+from gridwright.schedulers.job_request import expand_indices, fold_indices
 from gridwright.services.connections import Listener
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "22.05"

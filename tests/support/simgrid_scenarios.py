@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from gridwright.model.chains import Flow
 from gridwright.model.simulate import Activity, Scenario, SimulatedNode, SimulatedRoute, Stream
-from gridwright.model.solver import Flow
 
 PYTHON = "/usr/bin/python3"
 """The Python of Debian's python3-simgrid."""

@@ -13,7 +13,7 @@ import pytest
 from gridwright.doctor.messages import Begin
 from gridwright.doctor.probes import node
 from gridwright.iotest import scratch
-from gridwright.runs.process import process_facts
+from gridwright.runs.worker_process import process_facts
 from gridwright.workload import private_directories
 from tests.support.as_user import MALLORY, as_user, open_to_all
 

@@ -19,15 +19,14 @@ from gridwright.interference.heartbeat import Announcement
 from gridwright.iotest import scratch as iotest_scratch
 from gridwright.iotest.scratch import FileSet, Scratch
 from gridwright.layouts.rebalance import MoveJournal
-from gridwright.workload.counted_file import CountedFile
 from gridwright.workload.data_set import HOME, DataSet, remove_data
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.writer import write_table
 from gridwright.workload.launches import guard
-from gridwright.workload.launches.traffic import LaunchTraffic
+from gridwright.workload.launches.traffic import CountedFile, LaunchTraffic
+from gridwright.workload.messages import Scale
 from gridwright.workload.prepare import missing_tables, prepare
 from gridwright.workload.private_directories import PrivateDirectories
-from gridwright.workload.scales import Scale
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="other users are needed")

@@ -1,4 +1,4 @@
-//! The flow solver for Python; see `gridwright.model.solver`.
+//! The flow solver for Python; see `gridwright.model.chains`.
 
 use gridwright_flow::fair;
 use pyo3::exceptions::PyValueError;
@@ -35,7 +35,7 @@ impl Flow {
     }
 }
 
-/// Weighted max-min fair rates; see `gridwright.model.solver.solve`.
+/// Weighted max-min fair rates; see `gridwright.model.chains.solve`.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)] // Python hands over what it extracted
 pub(crate) fn solve_flows(

@@ -16,7 +16,7 @@ from gridwright.filesystems.health import Run
 from gridwright.filesystems.mounts import Mount, mount_of, parse_mounts, read_mounts
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import Promised, names_in_set
-from gridwright.schedulers.policies import SettingComparison
+from gridwright.schedulers.scheduler import SettingComparison
 from gridwright.spec.filesystem import FileSystem
 from gridwright.state_parts import PARTS
 

@@ -14,7 +14,7 @@ from gridwright.doctor.facts.node_facts import LibraryFacts, MountFacts, NodeFac
 from gridwright.errors import GRAVEST_FIRST, Finding, Level
 from gridwright.filesystems.layout import DesiredLayout
 from gridwright.grid.nodes import Promised
-from gridwright.schedulers.policies import SettingComparison
+from gridwright.schedulers.scheduler import SettingComparison
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.model import GridSpec, NodeGroup
 

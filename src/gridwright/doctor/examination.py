@@ -43,7 +43,7 @@ from gridwright.filesystems.mounts import is_served
 from gridwright.messages import MessageError, decode, encode
 from gridwright.schedulers.ssh_head import why_no_ssh
 from gridwright.setup.tuning import refuse_broken_tables
-from gridwright.spec.changelog_users import changelog_user
+from gridwright.spec.linked import changelog_user
 from gridwright.spec.model import GridSpec
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast
 
 from gridwright.filesystems import kind_of
 from gridwright.services.ports import Ports
-from gridwright.spec.storage import Disks, Servers
+from gridwright.spec.filesystem import Disks, Servers
 
 if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec

@@ -13,7 +13,7 @@ from gridwright.catalog import InstanceStore, InstanceType
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Cost, Nature, Operation, Resource, Use
 from gridwright.filesystems.site import Site, shares_network, steady_network, volume_limit
-from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
+from gridwright.spec.filesystem import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes, format_rate
 
 

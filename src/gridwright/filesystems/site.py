@@ -11,9 +11,9 @@ from gridwright.catalog import Catalog, InstanceType
 from gridwright.catalog.instances import Provider
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.resources import OPERATIONS, Operation, Resource, Route, Use
-from gridwright.spec.locate import problem_at
+from gridwright.spec.filesystem import Delivery
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import Delivery
 from gridwright.units import format_rate
 
 

@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from gridwright.commands import CommandOutput
-from gridwright.schedulers.head_node import HeadNode
-from gridwright.schedulers.remote_shell import for_remote_shell
+from gridwright.schedulers.head_node import HeadNode, for_remote_shell
 
 _LOG = logging.getLogger("gridwright.grid")
 FANOUT = 64

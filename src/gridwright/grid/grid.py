@@ -30,9 +30,8 @@ from gridwright.grid.nodes import (
     nodes_up,
 )
 from gridwright.schedulers import scheduler_kind
-from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
+from gridwright.schedulers.head_node import HeadNode, LocalHeadNode, for_remote_shell
 from gridwright.schedulers.job import JobRequest, NodeState
-from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.services.connections import Listener
 from gridwright.spec.hosts import fold_hosts
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from gridwright.grid.node_python import NodePythons, Packages
     from gridwright.grid.outages import OutageCauses
     from gridwright.providers.provider import GridHere
-    from gridwright.schedulers.policies import SettingComparison
+    from gridwright.schedulers.scheduler import SettingComparison
     from gridwright.schedulers.usage import JobUsage
 
 

@@ -16,9 +16,8 @@ from typing import IO, Protocol
 from gridwright.atomic import open_log
 from gridwright.errors import GridwrightError
 from gridwright.grid.node_python import with_python
-from gridwright.schedulers.head_node import HeadNode
+from gridwright.schedulers.head_node import HeadNode, for_remote_shell
 from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.remote_shell import for_remote_shell
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.schedulers.ssh_head import why_no_ssh
 

@@ -32,8 +32,8 @@ import psutil
 from gridwright.beneath import open_own
 from gridwright.handed_files import open_file
 from gridwright.messages import MessageError, decode, encode
+from gridwright.runs.journal import readable
 from gridwright.runs.load_record import OtherRun
-from gridwright.runs.readable import readable
 from gridwright.trusted import user_name
 
 MARKER = "gridwright-run.json"

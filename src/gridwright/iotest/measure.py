@@ -1,45 +1,72 @@
-"""Tests one library, in the worker: makes the scratch directory, runs the phases, cleans up."""
+"""Tests one library, in the worker: makes the scratch directory, sets its layout, runs phases, cleans up.
+
+Whoever has the kinds of file systems does that: the worker where one node is tested, else the coordinator,
+by commands that one node runs for it.
+"""
 
 from __future__ import annotations
 
 import secrets
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from gridwright.commands import CommandStopped, run_here
-from gridwright.errors import Problem
+from gridwright.errors import Finding, Problem
+from gridwright.filesystems.health import Run
+from gridwright.filesystems.layout import layout_text
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.interference.presence import Presence
 from gridwright.interference.watch import LoadWatch
-from gridwright.iotest import failures, figures, host_file, sweep
-from gridwright.iotest.client_view import ClientView
-from gridwright.iotest.drive import Driven, Live, Stalled, drive
+from gridwright.iotest.drive import ClientView, Driven, Live, Stalled, drive
 from gridwright.iotest.engine import PhasePlan, StreamPlan
-from gridwright.iotest.events import Emit, phase_progress, sample_taken
-from gridwright.iotest.falling import falling_finding, with_fall
-from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.library_facts import (
+    announce,
     cached_finding,
     describe_library,
+    host_cache_findings,
+    host_files,
+    os_error_problem,
+    outcome_problem,
     reading_set_finding,
     retained_set_finding,
+    stalled_problem,
     tidied,
+    watch_over,
+    with_load,
     written_first_finding,
     wrong_data,
 )
-from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.outcome import Outcome
+from gridwright.iotest.messages import Emit, phase_progress, sample_taken
+from gridwright.iotest.options import IotestOptions, LibraryTarget, TriedLayout
+from gridwright.iotest.outcome import (
+    CACHED_LIMIT,
+    Outcome,
+    make_phase_record,
+    phase_limits,
+    planned_use,
+    requested_settings,
+)
 from gridwright.iotest.scratch import FileSet, Scratch, leftovers
-from gridwright.iotest.space import SpacePlan, plan_space
-from gridwright.iotest.stalls import stall_finding, stalls_of
-from gridwright.iotest.stream_plan import Place, readable, shared_name
-from gridwright.iotest.surroundings import announce, watch_over, with_load
-from gridwright.messages import shared_fields
+from gridwright.iotest.steadiness import falling_finding, stall_finding, stalls_of, with_fall
+from gridwright.iotest.stream_plan import (
+    SWEPT,
+    Place,
+    SpacePlan,
+    plan_space,
+    readable,
+    shared_name,
+    stream_counts,
+    summarise_sweep,
+)
+from gridwright.messages import plain, shared_fields
 from gridwright.runs.iotest_events import (
     DeviceDetected,
+    LayoutSeen,
     LibraryBegun,
     PhaseBegun,
     PhaseDone,
@@ -47,8 +74,80 @@ from gridwright.runs.iotest_events import (
     RemovalBegun,
     ScratchMade,
 )
-from gridwright.runs.phase_record import Op, PhaseRecord
+from gridwright.runs.phase_record import ActualLayout, Op, PhaseRecord
 from gridwright.runs.samples import Measured
+from gridwright.units import format_bytes
+
+if TYPE_CHECKING:
+    from gridwright.filesystems.kind import Layouts
+    from gridwright.iotest.engine import StreamPlan
+
+
+def lay_out(test: TriedLayout | None, run: Run, directory: str) -> None:
+    """Give the scratch directory the chosen layout; one that has the library's is only looked at.
+
+    So a file system that tells or takes no layout ends the test before files are written. Raises
+    GridwrightError as `Layouts.set_layout` and `layout` do.
+    """
+    if test is None:
+        return
+    if test.chosen:
+        _layouts(test).set_layout(None, run, directory, test.layout)
+    else:
+        _layouts(test).layout(None, run, directory)
+
+
+def seen(
+    test: TriedLayout, run: Run, files: Sequence[StreamPlan], library: str
+) -> Iterator[LayoutSeen | Finding]:
+    """The layout that the first file of a test really has, and what is to be said of it.
+
+    Raises GridwrightError (status ENVIRONMENT) where it is not told.
+    """
+    path = files[0].path
+    file_bytes = max(file.base + file.file_bytes for file in files if file.path == path)
+    layout = _layouts(test).layout(None, run, path)
+    first = [component for component in layout.components if component.mirror == layout.components[0].mirror]
+    reached = [each for each in first if each.start < max(1, file_bytes)]
+    # What lies behind the end of the file has no part in its rate, and would make two alike look different.
+    shown = replace(layout, components=tuple(reached))
+    yield LayoutSeen(
+        layout=ActualLayout(
+            chosen=test.chosen,
+            text=layout_text(shown),
+            file_bytes=file_bytes,
+            components=plain(layout.components),
+        )
+    )
+    short = [
+        (asked.stripe_count, got.stripe_count)
+        for asked, got in zip(test.layout.components, reached, strict=False)
+        if 0 < got.stripe_count < asked.stripe_count
+    ]
+    if test.chosen and short:
+        asked, got = short[0]
+        yield Finding(
+            "warning",
+            "layout-narrower",
+            f"library {library}: files have {got} {'stripe' if got == 1 else 'stripes'} where the layout "
+            f"asks for {asked}: there are no more targets, or the others take no new files",
+            "choose as many stripes as there are targets; gridwright doctor tells which take no new files",
+        )
+    if test.chosen and len(reached) < len(first):
+        yield Finding(
+            "warning",
+            "layout-not-reached",
+            f"library {library}: files of {format_bytes(file_bytes)} end in part {len(reached)} of "
+            f"{len(first)} of their layout, so that the rest of it was not tested",
+            "give a larger --size, or more --seconds",
+        )
+
+
+def _layouts(test: TriedLayout) -> Layouts[Any]:
+    # Imported here: nodes have this module, and no kinds.
+    from gridwright.filesystems import kind_named
+
+    return cast("Layouts[Any]", kind_named(test.kind))
 
 
 class LibraryFailed(Exception):
@@ -105,7 +204,7 @@ class LibraryTest:
             phases = self._prepare()
             if self._options.sweep:
                 self._sweep(phases)
-                phases = [op for op in phases if op not in sweep.SWEPT]
+                phases = [op for op in phases if op not in SWEPT]
             for op in phases:
                 if self._stop.is_set():
                     break
@@ -142,7 +241,7 @@ class LibraryTest:
         if needs_files and not self._reuse_file_set():
             phases.insert(0, "write")
             self._emit(written_first_finding())
-        streams = sweep.counts(self._target.cores)[-1] if self._options.sweep else self._streams
+        streams = stream_counts(self._target.cores)[-1] if self._options.sweep else self._streams
         if phases != ["read"]:
             self._space = plan_space(
                 self._path, self._mount, self._options, library=self._target.library, streams=max(2, streams)
@@ -177,13 +276,13 @@ class LibraryTest:
 
     def _sweep(self, phases: list[Op]) -> None:
         rates: dict[Op, list[tuple[int, float | None]]] = {}
-        for streams in sweep.counts(self._target.cores):
-            for op in sweep.SWEPT:
+        for streams in stream_counts(self._target.cores):
+            for op in SWEPT:
                 if op in phases and not self._stop.is_set():
                     result = self._phase(op, streams)
                     rates.setdefault(op, []).append((streams, result.rate_last_bytes_per_s))
         for op, points in rates.items():
-            self._emit(sweep.summarise(op, points, self._target))
+            self._emit(summarise_sweep(op, points, self._target))
 
     def _phase(self, op: Op, streams: int) -> PhaseRecord:
         """Run one phase and emit its record."""
@@ -193,8 +292,8 @@ class LibraryTest:
             limit_bytes=plan.bytes_per_stream,
             op=op,
             started=time.time(),
-            asked=figures.requested_settings(self._options, self._streams),
-            used=figures.planned(
+            asked=requested_settings(self._options, self._streams),
+            used=planned_use(
                 self._options,
                 streams=len(plan.streams),
                 seed=plan.seed,
@@ -211,7 +310,7 @@ class LibraryTest:
                     stall, library=self._target.library, op=op, streams=len(plan.streams), node=None
                 )
             )
-        record = figures.phase_record(
+        record = make_phase_record(
             begun,
             outcome,
             cores=self._target.total_cores,
@@ -226,8 +325,8 @@ class LibraryTest:
 
     def _held_by_host(self, op: str) -> bool:
         """Whether host files of loop devices are in memory when a phase begins to read; tells of each."""
-        files = host_file.host_files(self._mount.device) if op in {"read", "mixed"} else []
-        findings = list(host_file.measured(self._target.library, op, files))
+        files = host_files(self._mount.device) if op in {"read", "mixed"} else []
+        findings = list(host_cache_findings(self._target.library, op, files))
         for finding in findings:
             self._emit(finding)
         return bool(findings)
@@ -245,7 +344,7 @@ class LibraryTest:
             )
         except Stalled as stalled:
             raise LibraryFailed(
-                failures.stalled(
+                stalled_problem(
                     stalled.seconds,
                     library=self._target.library,
                     path=self._target.path,
@@ -270,7 +369,7 @@ class LibraryTest:
     def _after(self, op: str, plan: PhasePlan, outcome: Outcome, record: PhaseRecord) -> None:
         if outcome.failure:
             raise LibraryFailed(
-                failures.of_outcome(
+                outcome_problem(
                     outcome.failure,
                     library=self._target.library,
                     direct=self._options.engine == "direct",
@@ -279,7 +378,7 @@ class LibraryTest:
         if outcome.mismatch:
             self._emit(wrong_data(outcome.mismatch))
             raise WrongData
-        if record.cached and (record.cached_fraction or 0.0) > figures.CACHED_LIMIT:
+        if record.cached and (record.cached_fraction or 0.0) > CACHED_LIMIT:
             self._emit(cached_finding(self._target.library, op, record.cached_fraction or 0.0))
         for finding in falling_finding(self._target.library, record):
             self._emit(finding)
@@ -311,7 +410,7 @@ class LibraryTest:
             plans = readers + self._place(op).mixed_writers(half, self._space.file_bytes)
         else:
             plans = self._place().metadata(streams)
-        seconds, per_stream = figures.limits(self._options, op)
+        seconds, per_stream = phase_limits(self._options, op)
         return PhasePlan(
             streams=tuple(plans),
             seed=self._seed,
@@ -365,5 +464,5 @@ class LibraryTest:
 
     def _failed(self, error: OSError, doing: str) -> LibraryFailed:
         return LibraryFailed(
-            failures.of_os_error(error, library=self._target.library, path=self._target.path, doing=doing)
+            os_error_problem(error, library=self._target.library, path=self._target.path, doing=doing)
         )

@@ -1,12 +1,13 @@
 """What processes of iotest tell each other: the command its worker, and a coordinator its nodes.
 
-`REQUESTS` go from the command to the worker of a library, on its stdin. `ORDERS` go from the coordinator to a
-node, `ANSWERS` back. An order that touches a library has a number, and so have its answers; the others are
-heeded at once.
+`REQUESTS` go from the command to the worker of a library, on its stdin. `ORDERS` go from the coordinator
+to a node, `ANSWERS` back. An order that touches a library has a number, and so have its answers; the
+others are heeded at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gridwright.errors import Finding, Problem
@@ -14,9 +15,9 @@ from gridwright.iotest.engine import PhasePlan
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.outcome import Outcome
 from gridwright.iotest.scratch import FileSet
-from gridwright.iotest.space import Room
-from gridwright.messages import Messages
-from gridwright.runs.iotest_events import Progress
+from gridwright.iotest.stream_plan import Room
+from gridwright.messages import Messages, shared_fields
+from gridwright.runs.iotest_events import IotestEvent, PhaseProgress, Progress, SampleTaken
 from gridwright.runs.load_record import NodeLoad
 from gridwright.runs.samples import Measured
 
@@ -358,3 +359,16 @@ ANSWERS: Messages[Hello | Pong | Answer] = Messages(
         "problem": Failed,
     },
 )
+
+
+Emit = Callable[[IotestEvent], None]
+
+
+def sample_taken(op: str, time: float, sample: Measured, *, node: str | None = None) -> SampleTaken:
+    """What was measured until the Unix time `time`; of several nodes, by which."""
+    return SampleTaken(op=op, time=time, node=node, **shared_fields(sample, SampleTaken))
+
+
+def phase_progress(op: str, progress: Progress, rate_bytes_per_s: float | None = None) -> PhaseProgress:
+    """How far a phase is; of several nodes with the rate of all."""
+    return PhaseProgress(op=op, rate_bytes_per_s=rate_bytes_per_s, **shared_fields(progress, PhaseProgress))

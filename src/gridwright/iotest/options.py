@@ -1,4 +1,4 @@
-"""What the user asks of iotest, checked at the edge."""
+"""What the user asks of iotest, checked at the edge, and which layout is tested where two are compared."""
 
 from __future__ import annotations
 
@@ -6,9 +6,29 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.iotest.tried_layout import TriedLayout
-from gridwright.runs.phase_record import Op
+from gridwright.filesystems.layout import FileLayout, layout_text
+from gridwright.runs.phase_record import Op, RequestedLayout
 from gridwright.runs.repeats import LEAST_PAIRS, MAX_REPEATS
+
+
+@dataclass(frozen=True, slots=True)
+class TriedLayout:
+    """Which of two layouts the files of a test have."""
+
+    kind: str
+    """The name of the kind of file system that sets and reads it."""
+    name: str
+    """As it was asked for."""
+    layout: FileLayout
+    """The chosen one."""
+    chosen: bool = False
+    """Else files have that of the library's directory."""
+
+    @property
+    def requested(self) -> RequestedLayout:
+        """For the record."""
+        return RequestedLayout(name=self.name, text=layout_text(self.layout), chosen=self.chosen)
+
 
 EngineName = Literal["buffered", "direct", "null"]
 OnNodeFailure = Literal["continue", "stop"]
@@ -24,7 +44,7 @@ DEFAULT_SECONDS = 10.0
 DEFAULT_QUEUE_DEPTH = 8
 DEFAULT_UNTIL_STEADY = 70 * 60.0
 """The longest burst in paper 002's table lasts 65 minutes."""
-MAX_STREAMS = 4096
+_MAX_STREAMS = 4096
 DEFAULT_PAIRS = 6
 """Tests of two layouts side by side: pairs that tell a change of about twice the spread of a pair's ratio."""
 
@@ -153,10 +173,10 @@ def _problems(options: IotestOptions) -> list[Problem]:
             f"give more than 0 s and at most a week, such as {flag} 30s",
         )
     check.that(
-        options.streams is None or 1 <= options.streams <= MAX_STREAMS,
+        options.streams is None or 1 <= options.streams <= _MAX_STREAMS,
         f"{options.streams} streams cannot be run",
         "--streams",
-        f"give a number from 1 to {MAX_STREAMS}",
+        f"give a number from 1 to {_MAX_STREAMS}",
     )
     check.that(
         options.queue_depth is None or 1 <= options.queue_depth <= 4096,

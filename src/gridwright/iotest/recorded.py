@@ -1,6 +1,4 @@
-"""A test that leaves a run directory behind, whatever happens to it.
-
-Runs the tests of several libraries one after the other, each in a worker process of its own.
+"""A test of libraries, one after the other, that leaves a run directory behind, whatever happens to it.
 
 The command never touches a library itself; see `gridwright.runs.worker_process`.
 """
@@ -19,16 +17,58 @@ from typing import TYPE_CHECKING
 from gridwright.errors import ExitStatus, Problem
 from gridwright.iotest.messages import REQUESTS, LibraryRequest, RemoveStale
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.targets import in_layouts
+from gridwright.machine import physical_cores
 from gridwright.runs.directory import LOGS, RunDirectory
-from gridwright.runs.events import is_silenced
 from gridwright.runs.iotest_events import IOTEST_EVENTS, IotestEvent, LibraryDone, RepeatBegun
+from gridwright.runs.journal import is_silenced
 from gridwright.runs.phase_record import Status
 from gridwright.runs.records import IotestRecord
 from gridwright.runs.worker_process import GRACE_S, Observer, WorkerProcess
+from gridwright.spec import GridSpec
 
 if TYPE_CHECKING:
     from gridwright.iotest.coordinator.coordinator import Fleet
+
+
+def library_targets(spec: GridSpec) -> list[LibraryTarget]:
+    """All libraries of the spec, in its order, as this node sees them."""
+    cores = physical_cores()
+    return [
+        LibraryTarget(
+            library=name,
+            path=str(spec.library_directory(name)),
+            filesystem=library.filesystem,
+            requires_bytes_per_s_per_core=float(library.requires.bytes_per_s) if library.requires else None,
+            cores=cores,
+        )
+        for name, library in spec.libraries.items()
+    ]
+
+
+def directory_target(directory: Path, name: str, requires: float | None) -> LibraryTarget:
+    """One directory, required to give `requires` bytes/s per core."""
+    return LibraryTarget(
+        library=name,
+        path=str(directory.absolute()),
+        filesystem=None,
+        requires_bytes_per_s_per_core=requires,
+        cores=physical_cores(),
+    )
+
+
+def in_layouts(targets: Sequence[LibraryTarget], repeat: int) -> list[LibraryTarget]:
+    """The tests of one repeat: each library once, and where layouts are compared once in each, side by side.
+
+    The library's own layout comes first in odd repeats, and the chosen one in even ones (ABBA).
+    """
+    tests: list[LibraryTarget] = []
+    for target in targets:
+        if target.layout is None:
+            tests.append(target)
+            continue
+        for chosen in (False, True) if repeat % 2 else (True, False):
+            tests.append(replace(target, layout=replace(target.layout, chosen=chosen)))
+    return tests
 
 
 class Session:

@@ -20,7 +20,7 @@ from typing import Any
 from gridwright.atomic import write_atomically
 from gridwright.beneath import OwnDirectory, open_own, own_directories
 from gridwright.errors import GridwrightError
-from gridwright.runs.process import is_alive, process_facts
+from gridwright.runs.worker_process import is_alive, process_facts
 from gridwright.trusted import read_file
 
 PREFIX = ".gridwright-iotest-"

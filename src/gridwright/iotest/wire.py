@@ -1,7 +1,8 @@
 """The protocol between the coordinator of a test and its nodes: messages in frames, over mutual TLS 1.3.
 
-Both ends show a certificate that the authority of this test signed, see `gridwright.iotest.credentials`:
-the coordinator knows each node by the name in its certificate, and a node talks to its coordinator only. A
+Both ends show a certificate that the authority of this test signed, see
+`gridwright.iotest.coordinator.coordinator`: the coordinator
+knows each node by the name in its certificate, and a node talks to its coordinator only. A
 frame is the length of its payload (4 bytes, big-endian) and the payload, see `gridwright.iotest.messages`.
 """
 

@@ -18,7 +18,7 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.iotest.measure import LibraryFailed, LibraryTest, WrongData
 from gridwright.iotest.messages import REQUESTS, RemoveStale
 from gridwright.iotest.scratch import remove_stale
-from gridwright.iotest.space import NotEnoughSpace
+from gridwright.iotest.stream_plan import NotEnoughSpace
 from gridwright.runs.iotest_events import IOTEST_EVENTS, Ended, IotestEvent, LibraryDone
 
 

@@ -7,10 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gridwright.filesystems.resources import OPERATIONS
-from gridwright.model.margins import margin_of
-from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together
-from gridwright.model.purchase import purchases
-from gridwright.model.useful_cost import useful_cost
+from gridwright.model.costs import purchases, useful_cost
+from gridwright.model.prediction import Bound, LibraryPrediction, Prediction, Rates, Together, margin_of
 from gridwright.units import HOURS_PER_MONTH
 
 if TYPE_CHECKING:

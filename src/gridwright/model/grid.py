@@ -1,4 +1,4 @@
-"""A grid as the model sees it: groups of alike nodes, and for each library the resources its data pass."""
+"""A grid as the model sees it: groups of alike nodes, and for each library its layout and its resources."""
 
 from __future__ import annotations
 
@@ -15,13 +15,30 @@ from gridwright.filesystems.allocation import TargetSpace
 from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Contribution, Cost
 from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.model.alike_nodes import AlikeNodes, of_group
-from gridwright.model.grid_layouts import apply_layouts, layouts_of, report_layouts, with_space
+from gridwright.model.grid_layouts import (
+    AlikeNodes,
+    apply_layouts,
+    are_stated,
+    layouts_of,
+    of_group,
+    report_layouts,
+    with_space,
+)
 from gridwright.model.pricing_provider import pricing_provider
 from gridwright.runs.host import host_facts
 from gridwright.spec.library import Library
 from gridwright.spec.model import GridSpec
 from gridwright.spec.requirements import Availability
+
+
+def library_layouts(spec: GridSpec, catalog: Catalog | None = None) -> Mapping[str, LayoutChoice]:
+    """The layout of every library on a kind of file system that takes layouts, by the library's name.
+
+    Raises GridwrightError where a layout is to be chosen and figures of the spec are not on sale.
+    """
+    if spec.nodes and not are_stated(spec):
+        return grid_model(spec, catalog).layouts
+    return layouts_of(spec, (), {})
 
 
 @dataclass(frozen=True)

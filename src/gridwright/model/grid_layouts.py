@@ -1,10 +1,12 @@
 """Layouts of libraries in a grid: what is stated or chosen, what it does to streams, and what cannot be.
 
+Nodes that are alike share routes to libraries; libraries whose files lie on the same targets share these.
+
 Chooses over how many targets the files of a library are striped, where the grid spec leaves it open.
 
-Wider files let one stream have more, and spread the load of all more evenly. They cost a metadata request for
-each target and file when they are opened (an enqueue) and when their size is asked for (a glimpse): no file
-is wider than its library needs.
+Wider files let one stream have more, and spread the load of all more evenly. They cost a metadata request
+for each target and file when they are opened (an enqueue) and when their size is asked for (a glimpse): no
+file is wider than its library needs.
 """
 
 from __future__ import annotations
@@ -12,20 +14,115 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gridwright.catalog import load_catalog
+from gridwright.catalog import InstanceType, load_catalog
 from gridwright.filesystems import kind_of
-from gridwright.filesystems.allocation import TargetSpace, candidates, spread
+from gridwright.filesystems.allocation import LibraryStreams, TargetSpace, candidates, load_of_fullest, spread
 from gridwright.filesystems.kind import Layouts
 from gridwright.filesystems.layout import ALL, Component, FileLayout, LayoutChoice
 from gridwright.filesystems.resources import Contribution, Operation, Route, striped
 from gridwright.filesystems.site import ComputeNodes, Site
-from gridwright.model.alike_nodes import AlikeNodes
-from gridwright.model.margins import margin_of
-from gridwright.model.shared_targets import shared_targets
-from gridwright.spec.at_once import peak_factor_of
+from gridwright.model.prediction import margin_of
 from gridwright.spec.library import Library
 from gridwright.spec.model import GridSpec
+from gridwright.spec.warnings import peak_factor_of
 from gridwright.units import format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeNodes:
+    """Nodes that run jobs, all alike. Memory in bytes; None where nobody says so.
+
+    `contributions` has what each file system brings to these nodes, `routes` the way to each library; in it
+    no library of which nothing is known. Resources of scope grid are the same for every group; where a grid
+    has several groups, names of those of scope node begin with the group's.
+    """
+
+    name: str
+    nodes: int
+    cores_per_node: int
+    memory_bytes_per_node: int | None
+    instance: InstanceType | None
+    contributions: Mapping[str, Contribution]
+    routes: Mapping[str, Mapping[Operation, Route]]
+
+    @property
+    def cores(self) -> int:
+        """Physical cores of all its nodes."""
+        return self.nodes * self.cores_per_node
+
+    def streams(self, per_node: int | None) -> int:
+        """Streams on each node: as many as are asked for, else one per core."""
+        return per_node or self.cores_per_node
+
+
+def of_group(group: str, route: Route) -> Route:
+    """The route with the names of what each node has of its own told apart from those of other groups."""
+    uses = (
+        replace(
+            use,
+            resource=replace(
+                use.resource, name=f"{group}.{use.resource.name}", what=f"{use.resource.what}, nodes {group}"
+            ),
+        )
+        if use.resource.scope == "node"
+        else use
+        for use in route.uses
+    )
+    return replace(route, uses=tuple(uses))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTargets:
+    """Libraries on the targets of one file system, or of one pool of it, and what their streams need."""
+
+    filesystem: str
+    libraries: tuple[LibraryStreams, ...]
+    targets: Contribution
+
+    def share(self, operation: Operation) -> float:
+        """The part of what all require that targets carry in 95 % of placements; above 1 they have more."""
+        asked = load_of_fullest(self.libraries, self.targets.targets, self.targets.space)
+        return self.targets.target_bytes_per_s[operation] / asked
+
+    def with_stripes(self, library: str, stripes: int) -> SharedTargets:
+        """The same with other files of one library."""
+        others = (
+            replace(each, stripes=stripes) if each.library == library else each for each in self.libraries
+        )
+        return replace(self, libraries=tuple(others))
+
+    @property
+    def smallest_share(self) -> float:
+        """That of the slower direction."""
+        return min(self.share(operation) for operation in self.targets.target_bytes_per_s)
+
+
+def shared_targets(
+    libraries: Mapping[str, Library],
+    layouts: Mapping[str, LayoutChoice],
+    contributions: Mapping[str, Contribution],
+    groups: Sequence[AlikeNodes],
+    streams_per_node: int | None = None,
+) -> Iterator[SharedTargets]:
+    """For all targets of which something is known, the libraries there of which something is required.
+
+    With so many streams a node: one per core by default. A library's requirement stays that of its cores.
+    """
+    streams = sum(group.streams(streams_per_node) * group.nodes for group in groups)
+    cores = sum(group.cores for group in groups)
+    found: dict[tuple[str, str | None], list[LibraryStreams]] = {}
+    for name, choice in layouts.items():
+        library = libraries[name]
+        there = contributions[library.filesystem]
+        if library.requires is None or not there.targets or not there.target_bytes_per_s:
+            continue
+        large = choice.layout.components[-1]
+        required = float(library.requires.bytes_per_s) * cores / streams
+        one = LibraryStreams(name, streams, large.stripe_count, required)
+        found.setdefault((library.filesystem, large.pool), []).append(one)
+    for (filesystem, _), sharing in found.items():
+        yield SharedTargets(filesystem, tuple(sharing), contributions[filesystem])
+
 
 SMALL_FILE = 256 * 2**20
 """Files up to here lie on one target: at 240 MB/s of a target (FSx for Lustre) they take about a second, in

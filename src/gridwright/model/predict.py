@@ -30,12 +30,10 @@ from gridwright.filesystems.resources import (
     ServiceTerms,
     Use,
 )
-from gridwright.model.alike_nodes import AlikeNodes
-from gridwright.model.chains import capacity, group_chain, library_chain
-from gridwright.model.doubt import highest, lowest
+from gridwright.model.chains import Flow, capacity, group_chain, library_chain, solve
+from gridwright.model.costs import powered_findings
 from gridwright.model.grid import GridModel, price_findings
-from gridwright.model.margins import Margin, margin_of
-from gridwright.model.powered import powered_findings
+from gridwright.model.grid_layouts import AlikeNodes, SharedTargets, shared_targets
 from gridwright.model.prediction import (
     Answer,
     AtOnce,
@@ -44,6 +42,7 @@ from gridwright.model.prediction import (
     GroupSize,
     LibraryLayout,
     LibraryPrediction,
+    Margin,
     MetadataRates,
     MixedRates,
     PlacedRates,
@@ -54,15 +53,16 @@ from gridwright.model.prediction import (
     ServiceRates,
     Together,
     UnevenSpace,
+    highest,
+    lowest,
+    margin_of,
     reaches,
     worst,
 )
-from gridwright.model.shared_targets import SharedTargets, shared_targets
-from gridwright.model.solver import Flow, solve
-from gridwright.spec.at_once import peak_factor_of
 from gridwright.spec.findings import unsilenced
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.requirements import Availability, Requirements
+from gridwright.spec.warnings import peak_factor_of
 from gridwright.units import Bytes, format_bytes
 
 

@@ -1,18 +1,98 @@
-"""What a prediction says, in bytes per second and USD per hour."""
+"""What a prediction says, in bytes per second and USD per hour, and its margins of error.
+
+`data/margins.csv` is made by `python tools/margins.py` out of the comparison that docs/papers.md prints.
+
+What the papers show (`margins`) is how far the model is off with figures that providers list. How far a
+figure is off that nobody lists is another matter: where the catalogue has two sources that differ, they do
+so by up to a factor of two on nine in ten types (network-elsewhere.csv, July 2026; no paper has a part in
+it).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cache
+from importlib import resources
+from typing import Literal, cast, get_args
 
+from gridwright.catalog import load_catalog
 from gridwright.catalog.facts import Doubt, doubts_in
+from gridwright.catalog.instances import disagreement_factor, networks_elsewhere
 from gridwright.errors import Finding
 from gridwright.filesystems.layout import LayoutChoice
 from gridwright.filesystems.resources import Cost, Nature, Operation
-from gridwright.model.doubt import highest, lowest
-from gridwright.model.margins import Margin, margin_of
-from gridwright.spec.at_once import PeakFactor
+from gridwright.spec.warnings import PeakFactor
+
+Kind = Literal[Nature, "burst", "workload", "all"]
+"""What a published figure was bound by, of those that last; `burst` has those of bursts, `workload` CPU/real
+ratios, and `all` every rate that lasts."""
+KINDS: tuple[Kind, ...] = (*get_args(Nature), "burst", "workload", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """Absolute errors of so many predictions, relative to what was published.
+
+    `p90` is what nine tenths of them do not exceed.
+    """
+
+    kind: Kind
+    count: int
+    median: float
+    p90: float
+
+    def low(self, predicted: float) -> float:
+        """The least that a prediction may turn out to be: an error is (predicted / real) - 1."""
+        return predicted / (1 + self.p90)
+
+    def high(self, predicted: float) -> float:
+        """The most that it may turn out to be."""
+        return predicted / (1 - self.p90) if self.p90 < 1 else float("inf")
+
+
+@cache
+def margins() -> Mapping[Kind, Margin]:
+    """The margin of each kind of which something was published."""
+    text = resources.files("gridwright.model").joinpath("data/margins.csv").read_text("utf-8")
+    return {
+        (kind := cast(Kind, row["kind"])): Margin(
+            kind, int(row["count"]), float(row["median"]), float(row["p90"])
+        )
+        for row in csv.DictReader(text.splitlines())
+    }
+
+
+def margin_of(kind: Kind) -> Margin:
+    """The margin of a kind; that of all rates where nothing was published of it."""
+    found = margins()
+    return found.get(kind) or found["all"]
+
+
+@cache
+def doubt_factor() -> float:
+    """By which factor a figure that is not verified may be too high or too low."""
+    instances = load_catalog().instances
+    return disagreement_factor(
+        {name: instances[name].network.baseline_bytes_per_s for name in networks_elsewhere()}
+    )
+
+
+def lowest(bytes_per_s: float, margin: Margin, doubts: Sequence[Doubt]) -> float:
+    """The least that a limit may be. A floor is no reason to expect less than it says."""
+    low = margin.low(bytes_per_s)
+    return low / doubt_factor() if "not verified" in doubts else low
+
+
+def highest(bytes_per_s: float, margin: Margin, doubts: Sequence[Doubt]) -> float:
+    """The most that a limit may be: of a floor nobody says how much more it is."""
+    if "floor" in doubts:
+        return math.inf
+    high = margin.high(bytes_per_s)
+    return high * doubt_factor() if "not verified" in doubts else high
+
 
 Answer = Literal["yes", "within the margin", "no"]
 """Whether a requirement is met, and by more than the margin of error of what is predicted."""

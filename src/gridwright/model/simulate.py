@@ -2,7 +2,7 @@
 
 A launch goes through the phases of its profile one after another. The activities of a phase run at the
 same time, and the phase ends with the slowest: that is how computation and I/O overlap. At every moment
-the rates of all activities are the weighted max-min fair ones of `gridwright.model.solver`.
+the rates of all activities are the weighted max-min fair ones of `gridwright.model.chains`.
 """
 
 from __future__ import annotations

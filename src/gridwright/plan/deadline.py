@@ -24,12 +24,11 @@ from gridwright.filesystems.site import shares_network, steady_network, volume_l
 from gridwright.model.batch_window import BatchWindow, CriticalJob, critical_path
 from gridwright.model.grid import GridModel, grid_model
 from gridwright.plan.candidates import LEVELS, Candidate, market
-from gridwright.plan.filters import node_filters
+from gridwright.plan.fits import node_filters, title
 from gridwright.plan.grid_spec import design_spec, spec_text
 from gridwright.plan.needs import Needs, read_needs
 from gridwright.plan.node_side import NETWORKED
 from gridwright.plan.search import order, search
-from gridwright.plan.search_result import title
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
 

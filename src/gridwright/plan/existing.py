@@ -18,7 +18,7 @@ from gridwright.filesystems.site import ComputeNodes, Site, shares_network, volu
 from gridwright.model.grid_layouts import apply_layout
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import Place, Placement
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.units import format_bytes, format_rate
 
 VOLUME_BANDWIDTH = "node.volume-bandwidth"

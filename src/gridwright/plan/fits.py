@@ -1,19 +1,233 @@
-"""One instance type held against every requirement, as rows, and what excludes it."""
+"""One instance type, or an existing part of the spec, held against every requirement: what excludes it.
+
+The filters of nodes come first, then the result of a search, with its candidates in words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 
-from gridwright.catalog import InstanceType
-from gridwright.plan.candidates import Candidate
+from gridwright.catalog import Catalog, InstanceType
+from gridwright.errors import GridwrightError, nearest
+from gridwright.plan.candidates import LEVELS, Candidate, Market, Search
 from gridwright.plan.design import Fit, Fits
-from gridwright.plan.filters import node_filters
-from gridwright.plan.node_side import NodeSide, Place, listed
-from gridwright.plan.search_result import SearchResult, title
+from gridwright.plan.existing import ExistingStorage
+from gridwright.plan.needs import NODES, Given, Needs
+from gridwright.plan.node_side import NodeSide, Place, Placement, listed
 from gridwright.spec.crosscheck import MAX_NODES
+from gridwright.spec.load import problem_at
+from gridwright.spec.requirements import NodeBounds
 from gridwright.units import format_bytes, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One requirement of a node: what a type provides, what is required, whether it fits.
+
+    `score` orders types that fail by how near they come; None where nearness means nothing. `field` is
+    where the requirement stands in the spec.
+    """
+
+    requirement: str
+    required: str
+    provided: Callable[[InstanceType], str]
+    fits: Callable[[InstanceType], bool]
+    score: Callable[[InstanceType], float] | None = None
+    field: str = ""
+
+    def fit(self, instance: InstanceType) -> Fit:
+        """The row of an explanation."""
+        fits = self.fits(instance)
+        return Fit(self.requirement, self.provided(instance), self.required, "yes" if fits else "no")
+
+
+def check_family_names(needs: Needs, catalog: Catalog) -> None:
+    """Raise GridwrightError for families that the provider does not have, each with the nearest."""
+    spec = needs.spec
+    families = {one.family for one in catalog.instances.values() if one.provider == spec.provider}
+    problems = []
+    for key, names in (
+        ("allow", needs.requirements.families.allow),
+        ("forbid", needs.requirements.families.forbid),
+    ):
+        for name in names:
+            if name not in families:
+                near = nearest(name, families)
+                hint = f"did you mean {near}? " if near else ""
+                path = ("requirements", "families", key)
+                what = f"there is no family {name!r} of {spec.provider}"
+                problems.append(problem_at(spec, path, what, f"{hint}gridwright catalog list shows all"))
+    for name in set(needs.requirements.families.allow) & set(needs.requirements.families.forbid):
+        what = f"family {name} is allowed and forbidden"
+        problems.append(problem_at(spec, ("requirements", "families", "forbid"), what, "keep one of the two"))
+    if problems:
+        raise GridwrightError(*problems)
+
+
+def node_filters(needs: Needs) -> Iterator[Filter]:
+    """What a type must have to be a node at all, before rates and costs."""
+    requirements, given = needs.requirements, needs.given.instance
+    if given:
+        yield Filter("the type that is kept", given, lambda one: one.name, lambda one: one.name == given)
+    if requirements.architecture:
+        yield Filter(
+            "architecture",
+            requirements.architecture,
+            lambda one: one.architecture,
+            lambda one: one.architecture == requirements.architecture,
+        )
+    allow, forbid = requirements.families.allow, requirements.families.forbid
+    if allow:
+        yield Filter(
+            "allowed families", ", ".join(allow), lambda one: one.family, lambda one: one.family in allow
+        )
+    if forbid:
+        yield Filter(
+            "forbidden families",
+            f"not {', '.join(forbid)}",
+            lambda one: one.family,
+            lambda one: one.family not in forbid,
+        )
+    # A type that the spec names is wanted, whatever it has beside.
+    if not allow and not given:
+        yield Filter(
+            "accelerators",
+            "none (or the family named under families.allow)",
+            lambda one: str(one.accelerators),
+            lambda one: not one.accelerators,
+        )
+    if not allow and not given:
+        yield Filter(
+            "processor",
+            "at full speed for good (or its family under families.allow)",
+            lambda one: (
+                "slower when its credits are spent" if one.burstable_cpu else "at full speed for good"
+            ),
+            lambda one: not one.burstable_cpu,
+        )
+    yield from _size_bounds(requirements.nodes)
+    if requirements.memory_per_core is not None:
+        memory = requirements.memory_per_core
+        yield Filter(
+            "memory per core",
+            str(memory),
+            lambda one: f"{math.floor(one.memory_bytes_per_core / 2**30 * 100) / 100:g} GiB",
+            lambda one: one.memory_bytes_per_core >= memory,
+            lambda one: one.memory_bytes_per_core,
+            field="requirements.memory_per_core",
+        )
+
+
+def _size_bounds(bounds: NodeBounds) -> Iterator[Filter]:
+    """The bounds on cores and memory of each node; those on the number of nodes go by the whole grid."""
+    cores, memory = bounds.cores, bounds.memory
+    yield from _between("cores", cores.least, cores.most, lambda one: one.cores, str)
+    yield from _between("memory", memory.least, memory.most, lambda one: one.memory_bytes, format_bytes)
+
+
+def _between(
+    name: str,
+    least: int | None,
+    most: int | None,
+    value: Callable[[InstanceType], int],
+    words: Callable[[int], str],
+) -> Iterator[Filter]:
+    field = f"requirements.nodes.{name}"
+    if least is not None:
+        yield Filter(
+            f"{name} of a node",
+            f"at least {words(least)}",
+            lambda one: words(value(one)),
+            lambda one: value(one) >= least,
+            value,
+            field=f"{field}.least",
+        )
+    if most is not None:
+        yield Filter(
+            f"{name} of a node",
+            f"at most {words(most)}",
+            lambda one: words(value(one)),
+            lambda one: value(one) <= most,
+            lambda one: -value(one),
+            field=f"{field}.most",
+        )
+
+
+@dataclass
+class SearchResult:
+    """The candidates of a search, before designs are made of them."""
+
+    needs: Needs
+    market: Market
+    suitable: list[tuple[InstanceType, float]]
+    candidates: list[Candidate] = field(default_factory=list)
+    seconds: float = 0.0
+    without_price: tuple[str, ...] = ()
+
+    @cached_property
+    def cheapest(self) -> dict[str, Candidate]:
+        """The cheapest candidate of each instance type, whatever the budget. Ask once the search is over."""
+        best: dict[str, Candidate] = {}
+        for one in self.candidates:
+            known = best.get(one.instance.name)
+            if known is None or one.usd_per_hour < known.usd_per_hour:
+                best[one.instance.name] = one
+        return best
+
+
+def search_market(
+    needs: Needs, on_sale: Market, levels: Sequence[float] = LEVELS, sizes: Sequence[int] | None = None
+) -> SearchResult:
+    """Cost every candidate of a market at so many times the rates, with so many cores.
+
+    Raises GridwrightError for kept file systems that are not on sale.
+    """
+    filters = list(node_filters(needs))
+    suitable = [(one, usd) for one, usd in on_sale.instances if all(each.fits(one) for each in filters)]
+    result = SearchResult(needs, on_sale, suitable)
+    result.without_price = tuple(
+        one.name for one in on_sale.without_price if all(each.fits(one) for each in filters)
+    )
+    engine = Search(needs, on_sale, levels, sizes)
+    if suitable:
+        engine.existing.check(suitable[0][0])
+    for instance, usd in suitable:
+        result.candidates.extend(engine.candidates(instance, usd))
+    return result
+
+
+def title(candidate: Candidate) -> str:
+    """The candidate in one line."""
+    by_place: dict[str, list[str]] = {}
+    for name, place in candidate.places.items():
+        home = candidate.homes.get(name)
+        by_place.setdefault(f"{home}, which is kept" if home else place, []).append(name)
+    words = {
+        "shared": candidate.shared.title if candidate.shared else "",
+        "scratch": candidate.scratch.title if candidate.scratch else "",
+        "instance-store": "instance store",
+        "volumes": f"{candidate.volumes} at each node",
+    }
+    places = "; ".join(f"{'+'.join(names)} on {words.get(place, place)}" for place, names in by_place.items())
+    return f"{candidate.count} x {candidate.instance.name}; {places}"
+
+
+def survives(candidate: Candidate) -> str:
+    """What survives, in words."""
+    points = candidate.data_points
+    if "data" not in candidate.places and candidate.shared is None:
+        data = "no library on shared storage"
+    elif points:
+        data = "data outlive a server" + (", which is replaced" if points > 2 else "")
+    else:
+        data = "data are lost with a server"
+    lost = candidate.lost_with_node
+    return f"{data}; {' and '.join(lost)} lost with a node" if lost else f"{data}; nothing lost with a node"
+
 
 PLACES: dict[Place, str] = {
     "shared": "over the network",
@@ -21,8 +235,8 @@ PLACES: dict[Place, str] = {
     "volumes": "on volumes",
 }
 """Where work and util may live, as far as a node is concerned: scratch is over the network, too."""
-STORAGE_ROW = "storage for the libraries"
-BUDGET_ROW = "budget for the cheapest grid with it"
+_STORAGE_ROW = "storage for the libraries"
+_BUDGET_ROW = "budget for the cheapest grid with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +408,10 @@ def _storage_row(side: NodeSide, cheapest: Candidate | None, excluded: list[str]
     required = f"{rate} at once and {room} in all"
     if cheapest is not None:
         provided = title(cheapest).partition("; ")[2]
-        return Fit(STORAGE_ROW, provided, required, "yes")
+        return Fit(_STORAGE_ROW, provided, required, "yes")
     if excluded:
-        return Fit(STORAGE_ROW, "not looked for", required, "open")
-    return Fit(STORAGE_ROW, "nothing on sale delivers and holds it", required, "no")
+        return Fit(_STORAGE_ROW, "not looked for", required, "open")
+    return Fit(_STORAGE_ROW, "nothing on sale delivers and holds it", required, "no")
 
 
 def _budget_row(result: SearchResult, cheapest: Candidate | None) -> Fit:
@@ -206,12 +420,143 @@ def _budget_row(result: SearchResult, cheapest: Candidate | None) -> Fit:
     if budget is not None:
         required = f"at most {hourly(budget, cheapest.usd_per_hour if cheapest else None)}"
     if cheapest is None:
-        return Fit(BUDGET_ROW, "no grid to cost", required, "open")
+        return Fit(_BUDGET_ROW, "no grid to cost", required, "open")
     over = budget is not None and cheapest.usd_per_hour > budget
-    return Fit(BUDGET_ROW, hourly(cheapest.usd_per_hour, budget), required, "no" if over else "yes")
+    return Fit(_BUDGET_ROW, hourly(cheapest.usd_per_hour, budget), required, "no" if over else "yes")
 
 
 def hourly(usd: float, beside: float | None = None) -> str:
     """USD per hour in words, so fine that it does not look the same as what it is held against."""
     hidden = beside is not None and usd != beside and f"{usd:.2f}" == f"{beside:.2f}"
     return f"{usd:.6f} USD/h" if hidden else f"{usd:.2f} USD/h"
+
+
+def bottlenecks(result: SearchResult) -> list[str]:
+    """A line for each existing part that misses something, or without which there would be a design.
+
+    Call it where no design was found, or none within the budget.
+    """
+    lines = []
+    for part in result.needs.given.parts:
+        lacks = list(_lacks(result, part))
+        better = _nearest(result, part)
+        if better is None and not lacks:
+            continue
+        if better is None:
+            nearest = "nothing else in its place alone helps"
+        else:
+            nearest = f"the nearest change: {better[0]}, {title(better[1])}, {hourly(better[1].usd_per_hour)}"
+        lines.append(f"{part}: {'; '.join([*(lacks or ['with it as it is no design is left']), nearest])}")
+    if len(lines) > 1 and (whole := freed(result, Given())) is not None:
+        lines.append(f"with nothing kept: {title(whole)}, {hourly(whole.usd_per_hour)}")
+    return lines
+
+
+def freed(result: SearchResult, given: Given) -> Candidate | None:
+    """The cheapest design that keeps only this much, within the budget; None where there is none."""
+    there = search_market(replace(result.needs, given=given), result.market).candidates
+    budget = result.needs.requirements.budget or math.inf
+    return min(
+        (one for one in there if one.later_usd_per_hour <= budget),
+        key=lambda one: one.usd_per_hour,
+        default=None,
+    )
+
+
+def _nearest(result: SearchResult, part: str) -> tuple[str, Candidate] | None:
+    """What to change about a part, in words, and the cheapest design after that; None where nothing helps."""
+    given = result.needs.given
+    if part.startswith(f"{NODES}.") and given.instance and given.count:
+        more = freed(result, replace(given, count=None))
+        if more is not None:
+            return f"{more.count} nodes of this type", more
+    other = freed(result, given.without(part))
+    what = "other nodes" if part.startswith(f"{NODES}.") else "another file system"
+    return None if other is None else (what, other)
+
+
+def _lacks(result: SearchResult, part: str) -> Iterator[str]:
+    sort, _, name = part.partition(".")
+    if sort == NODES:
+        yield from _nodes_lack(result)
+    else:
+        yield from _filesystem_lacks(result, name)
+
+
+def _nodes_lack(result: SearchResult) -> Iterator[str]:
+    """What kept nodes miss, whatever file systems they have."""
+    needs, given = result.needs, result.needs.given
+    if given.instance is None:
+        return
+    instance = result.market.catalog.instance(given.instance, needs.spec.provider)
+    if given.instance not in result.market.prices:
+        where = needs.region or needs.spec.provider
+        yield f"no price of {given.instance} is known in {where}; catalog.yaml beside the spec can have one"
+    required = needs.cores
+    if given.count and given.count * instance.cores < required:
+        has = given.count * instance.cores
+        lacking = required - has
+        yield f"{given.count} x {instance.name} have {has} of {required} cores required, {lacking} too few"
+    beside = (_STORAGE_ROW, _BUDGET_ROW, "cores", "price in")
+    yield from (each for each in held(result, instance).excluded_by if not each.startswith(beside))
+    most = needs.requirements.nodes.count.most
+    least = math.ceil(required / instance.cores)
+    if given.count is None and most is not None and least > most:
+        yield f"{required} cores take {least} of it, and requirements.nodes.count.most is {most}"
+
+
+def _filesystem_lacks(result: SearchResult, name: str) -> Iterator[str]:
+    """What a kept file system misses of its own libraries' needs, on the nodes on which it misses least."""
+    given = result.needs.given
+    homes = {library: home for library, home in given.homes.items() if home == name}
+    if not homes:
+        return
+    kept = given.filesystems[name]
+    place: Place = "kept-local" if kept.is_node_local else "kept"
+    placement = Placement.of(result.needs, dict.fromkeys(homes, place), homes)
+    alone = replace(result.needs, given=replace(given, filesystems={name: kept}, homes=homes))
+    storage = ExistingStorage(alone, result.market.catalog)
+    # On nodes that are yet to be found, what a node of one type lets through says nothing.
+    whole = kept.is_node_local or given.instance is not None
+    least: list[str] | None = None
+    for instance in _types(result):
+        words = list(dict.fromkeys(_short_of(storage, instance, placement, name, alone.given.count, whole)))
+        if least is None or len(words) < len(least):
+            least = words
+        if not least:
+            return
+    yield from least or ()
+
+
+def _types(result: SearchResult) -> list[InstanceType]:
+    """The types that the nodes may be of; those with the fewest cores beyond what is required first."""
+    given, required = result.needs.given, result.needs.cores
+    if given.instance is not None:
+        return [result.market.catalog.instance(given.instance, result.needs.spec.provider)]
+    types = [one for one, _ in result.suitable]
+    if given.count is not None:
+        # So many nodes of a smaller type have too few cores, of a larger one more than are required.
+        types = [one for one in types if one.cores * given.count >= required] or types
+        return sorted(types, key=lambda one: (one.cores, one.name))
+    return sorted(types, key=lambda one: (-required % one.cores, one.name))
+
+
+def _short_of(
+    storage: ExistingStorage,
+    instance: InstanceType,
+    placement: Placement,
+    name: str,
+    count: int | None,
+    whole: bool,
+) -> Iterator[str]:
+    # Too few nodes are said of the nodes: file systems are held against all cores that are required.
+    number = max(count or 1, math.ceil(storage.needs.cores / instance.cores))
+    on = storage.on(instance, number)
+    if on is None:
+        yield from (what for home, what in storage.refusals(instance, number) if home == name)
+        return
+    for limit in on.limits(placement):
+        if limit.level < 1.0 and (whole or not limit.nodes_own):
+            yield str(limit)
+    for _, words in (*on.short_of_room(placement), *on.losses(placement)):
+        yield words

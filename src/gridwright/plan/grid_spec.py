@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gridwright.plan.candidates import Candidate
+from gridwright.plan.candidates import Candidate, on_node_disks
 from gridwright.plan.design import DesignGrowth
-from gridwright.plan.growing import on_node_disks
 from gridwright.plan.needs import Needs
 from gridwright.plan.node_side import Place
 from gridwright.spec.filesystem import filesystem_kind_in

@@ -23,16 +23,24 @@ from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.model.pricing_provider import pricing_provider
 from gridwright.plan.candidates import LEVELS, Candidate, Market, Search, market
-from gridwright.plan.design import Design, DesignExplanation, Neighbour, Plan
+from gridwright.plan.design import Design, DesignExplanation, Neighbour, Plan, price_dates
 from gridwright.plan.existing import check_existing_nodes
-from gridwright.plan.existing_bottlenecks import bottlenecks, freed
-from gridwright.plan.filters import Filter, check_family_names, node_filters
-from gridwright.plan.fits import held, hourly
+from gridwright.plan.fits import (
+    Filter,
+    SearchResult,
+    bottlenecks,
+    check_family_names,
+    freed,
+    held,
+    hourly,
+    node_filters,
+    search_market,
+    survives,
+    title,
+)
 from gridwright.plan.grid_spec import design_growth, design_spec
 from gridwright.plan.needs import Need, Needs, read_needs, readings
 from gridwright.plan.node_side import NodeSide, Place, listed
-from gridwright.plan.price_dates import price_dates
-from gridwright.plan.search_result import SearchResult, search_market, survives, title
 from gridwright.spec.crosscheck import MAX_NODES
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec

@@ -13,14 +13,12 @@ from gridwright.doctor.examination import examine, faults
 from gridwright.errors import ExitStatus, input_error
 from gridwright.iotest.coordinator.coordinator import Fleet
 from gridwright.iotest.options import IotestOptions
-from gridwright.iotest.recorded import run_iotest, run_status
-from gridwright.iotest.targets import library_targets
+from gridwright.iotest.recorded import library_targets, run_iotest, run_status
 from gridwright.report.page import write_report
-from gridwright.runs.directory import RunDirectory
+from gridwright.runs.directory import Results, RunDirectory
 from gridwright.runs.iotest_events import IotestEvent
 from gridwright.runs.phase_record import Status
 from gridwright.runs.records import NodeCheck
-from gridwright.runs.results import Results
 from gridwright.runs.worker_process import Observer
 from gridwright.runs.workload_events import WorkloadEvent
 from gridwright.spec import GridSpec

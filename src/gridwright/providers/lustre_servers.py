@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from gridwright.filesystems.lustre_client.fields import NOT_SQUASHED
 from gridwright.filesystems.provided import LustreServers, requested
 from gridwright.services.playbook_role import PlaybookRole
+from gridwright.spec.filesystem import INSTANCE_STORE, Disks, Servers
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 
 LONGEST_FSNAME = 8
 """Longest name of a Lustre (mkfs.lustre(8), --fsname)."""

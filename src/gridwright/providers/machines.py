@@ -14,7 +14,7 @@ from gridwright.schedulers.machines import (
     hardware_of_nodes,
 )
 from gridwright.setup.distributions import Distribution
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 
 # The node that the scheduler of a grid runs on, where the provider makes one.

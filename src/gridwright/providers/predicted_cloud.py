@@ -16,7 +16,7 @@ from gridwright.filesystems.resources import Cost
 from gridwright.model.pricing_provider import PricingProvider
 from gridwright.providers.provider import Provider
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.provider import Purchasing
 from gridwright.yamltext.fields import FieldError, TotalRate
 from gridwright.yamltext.structure import Refused

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from gridwright.repository.settings import RepositoryReport
     from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
-    from gridwright.schedulers.machines import GridMachines
-    from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.schedulers.machines import GridMachines, SchedulerSetup
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.linked import LinkedDirectory
     from gridwright.spec.model import GridSpec

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gridwright.errors import Finding
-from gridwright.model.layouts import library_layouts
-from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.model.grid import library_layouts
+from gridwright.schedulers.machines import SchedulerSetup
 from gridwright.setup.playbook import Hosts, Provided, playbook_files
 from gridwright.spec.model import GridSpec
 

@@ -18,7 +18,7 @@ from gridwright.report.plot import (
 )
 from gridwright.report.table import Mark
 from gridwright.report.verdict import LibraryVerdict, Score
-from gridwright.runs.judge import JUDGED
+from gridwright.runs.verdict import JUDGED
 
 _BEYOND = 1.04
 """The axis of the bars ends this much beyond the longest that counts."""

@@ -29,8 +29,7 @@ from gridwright.report.verdict import Verdict, verdict_in_words
 from gridwright.report.workload.part import WorkloadPart, data_facts, workload_part
 from gridwright.runs.directory import REPORT_FILE, LoadedRun, load_run
 from gridwright.runs.phase_record import PhaseRecord
-from gridwright.runs.record_file import figures_of
-from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord
+from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, RunRecord, figures_of
 from gridwright.runs.samples import SampleRow
 from gridwright.runs.verdict import JUDGED_KINDS
 from gridwright.runs.workload_record import WorkloadRecord

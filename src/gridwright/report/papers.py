@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gridwright.model.margins import Kind
-from gridwright.model.papers.checks import (
+from gridwright.model.papers import (
     INSTANCE_TABLE,
     LIMIT,
     LIMITS,
+    PAPERS,
     PaperRow,
     PapersCheck,
     PaperSummary,
     measured_margins,
 )
-from gridwright.model.papers.figures import PAPERS
+from gridwright.model.prediction import Kind
 from gridwright.report.figures import ABSENT, GB, MB, count, plain
 from gridwright.report.table import Cell, Table, columns_of, rows_table
 

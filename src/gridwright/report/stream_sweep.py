@@ -15,8 +15,7 @@ from gridwright.report.plot import Chart, axis_title, figure_of, layout_of, plai
 from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.report.tables import facts
 from gridwright.runs.records import RunRecord
-from gridwright.runs.stream_sweep.record import CurvePoint, StreamSweepRecord, SweepStep
-from gridwright.runs.stream_sweep.words import binding_words, jobs
+from gridwright.runs.stream_sweep import CurvePoint, StreamSweepRecord, SweepStep, binding_words, jobs
 
 _HEIGHT = 320
 PARTS: Mapping[str, tuple[str, str]] = {

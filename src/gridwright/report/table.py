@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from gridwright.runs.judge import JUDGED, counting
 from gridwright.runs.phase_record import PhaseRecord
 from gridwright.runs.records import LibraryRecord
 from gridwright.runs.repeats import reaches
+from gridwright.runs.verdict import JUDGED, counting
 
 Mark = Literal[
     "met", "missed", "failed", "cached", "disturbed", "partial", "untold", "unmeasured", "unjudged"
@@ -69,7 +69,7 @@ def mark_of_repeats(library: LibraryRecord, op: str, judged: bool) -> Mark:
 def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
     """The phase that speaks for an operation: a failed one, else the best that counts, or the median repeat.
 
-    This is how `gridwright.runs.judge` judges. Without such a phase it is the last with a figure,
+    This is how `gridwright.runs.verdict` judges. Without such a phase it is the last with a figure,
     which says why none counts, or the last.
     """
     phases = [phase for phase in library.phases if phase.op == op]

@@ -30,8 +30,7 @@ from gridwright.report.figures import (
     volume,
 )
 from gridwright.report.table import MARKS, Cell, Table, columns_of, mark_of, rows_table, table_of
-from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
-from gridwright.runs.phase_record import ActualLayout, Latency, PhaseRecord
+from gridwright.runs.phase_record import ActualLayout, Latency, LayoutComparison, LayoutFigure, PhaseRecord
 from gridwright.runs.records import IotestRecord, LibraryRecord
 from gridwright.runs.repeats import RepeatedFigure
 

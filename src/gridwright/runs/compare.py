@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import NormalDist, fmean, median, stdev
 
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.judge import counts
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.phase_record import PhaseRecord
-from gridwright.runs.repeats import contrast
+from gridwright.runs.repeats import contrast, known_values
 from gridwright.runs.samples import SampleRow
-from gridwright.runs.workload_repeats import Repeat, counting_repeats, repeats_of
+from gridwright.runs.verdict import counts
+from gridwright.runs.workload_judge import Repeat, counting_repeats, repeats_of
 
 _Z95 = NormalDist().inv_cdf(0.975)
 
@@ -52,7 +52,7 @@ def compare_runs(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
     for key in dict.fromkeys([*left, *right]):
         spreads = (noise_a.get(key), noise_b.get(key))
         for figure, value in _FIGURES.items():
-            one, other = (_known(map(value, side.get(key, []))) for side in (left, right))
+            one, other = (known_values(map(value, side.get(key, []))) for side in (left, right))
             noise = _noise(spreads) if figure in _RATES else None
             if one or other:
                 found.append(_comparison(key, figure, one, other, noise))
@@ -72,14 +72,14 @@ def _compare_workloads(a: LoadedRun, b: LoadedRun) -> list[Comparison]:
     for name in dict.fromkeys([*sides[0], *sides[1]]):
         for figure, value in _LAUNCH_FIGURES.items():
             # Of each repeat its launches.
-            own = [[_known(map(value, each)) for each in side.get(name, [])] for side in sides]
+            own = [[known_values(map(value, each)) for each in side.get(name, [])] for side in sides]
             one, other = ([fmean(repeat) for repeat in repeats if repeat] for repeats in own)
             if not one and not other:
                 continue
             noise = _noise((_error([*chain(*own[0])]), _error([*chain(*own[1])])))
             found.append(_comparison(("workload", name), figure, one, other, noise))
     if max(len(left), len(right)) > 1:
-        one, other = (_known(each.wall_s for each in side) for side in (left, right))
+        one, other = (known_values(each.wall_s for each in side) for side in (left, right))
         found.append(_comparison(("workload", _ALL), "wall_s", one, other, None))
     return found
 
@@ -113,10 +113,6 @@ _LAUNCH_FIGURES: dict[str, Callable[[LaunchRecord], float | None]] = {
     "launch_real_s": lambda launch: launch.real_s,
     "launch_cpu_real_ratio": lambda launch: launch.cpu_real_ratio,
 }
-
-
-def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
 
 
 def _error(values: Sequence[float]) -> float | None:

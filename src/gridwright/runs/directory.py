@@ -1,4 +1,7 @@
-"""A run directory: made before anything is measured, loadable at every moment after."""
+"""A run directory: made before anything is measured, loadable at every moment after, removable at the end.
+
+What its parts measured, they say together.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,19 +34,34 @@ from gridwright.runs.iotest_events import (
     ScratchMade,
 )
 from gridwright.runs.iotest_record import IotestReducer
-from gridwright.runs.journal import Event, Journal, read_journal
-from gridwright.runs.launches import write_launches
+from gridwright.runs.journal import Event, Journal, read_journal, readable
+from gridwright.runs.parquet import write_launches
 from gridwright.runs.phase_record import Status, Sweep
-from gridwright.runs.place import BEGAN, RUN_FILE, check_place, open_for_runs, run_directories, run_owner
-from gridwright.runs.process import is_alive, process_facts
-from gridwright.runs.readable import readable
-from gridwright.runs.record_file import damaged, load_record, unreadable
-from gridwright.runs.records import IotestRecord, NodeCheck, Record, RunRecord
-from gridwright.runs.results import Results, results_of
+from gridwright.runs.place import (
+    BEGAN,
+    CLOCKS_DIFFER,
+    RUN_FILE,
+    check_place,
+    is_to_come,
+    open_for_runs,
+    own_runs,
+    run_directories,
+    run_owner,
+)
+from gridwright.runs.records import (
+    FindingRecord,
+    IotestRecord,
+    NodeCheck,
+    Record,
+    RunRecord,
+    damaged,
+    load_record,
+    unreadable,
+)
 from gridwright.runs.samples import SampleRow, read_samples, with_node, write_samples
-from gridwright.runs.stream_sweep.file import load_sweep
-from gridwright.runs.stream_sweep.record import StreamSweepRecord
-from gridwright.runs.verdict import exit_status
+from gridwright.runs.stream_sweep import SWEEP_FILE, StreamSweepRecord, load_sweep
+from gridwright.runs.verdict import Graded, VerdictKind, exit_status, grade_of, make_verdict, met_of
+from gridwright.runs.worker_process import is_alive, process_facts
 from gridwright.runs.workload_events import (
     WORKLOAD_EVENTS,
     AgentAlive,
@@ -53,20 +72,64 @@ from gridwright.runs.workload_events import (
     WorkloadEvent,
     WorkloadStep,
 )
-from gridwright.runs.workload_record import WorkloadRecord
-from gridwright.runs.workload_reducer import WorkloadReducer
+from gridwright.runs.workload_record import WorkloadRecord, WorkloadReducer
 
 if TYPE_CHECKING:
     from gridwright.spec.model import GridSpec
 
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a run measured; None where it holds no such part."""
+
+    iotest: IotestRecord | None
+    workload: WorkloadRecord | None
+    checks: list[NodeCheck] = field(default_factory=list)
+    status: Status = "complete"
+
+    @property
+    def verdict(self) -> VerdictKind:
+        """The verdict on the run."""
+        return make_verdict(self.status, self.iotest, self.workload, self.checks)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether all that is required is met; None where nothing is, or it is open."""
+        return met_of(self.verdict)
+
+    def graded(self, memory_bytes: int) -> Graded | None:
+        """How much it shows; None for a run that did not end. `memory_bytes` is that of this machine."""
+        return grade_of(self.iotest, self.workload, memory_bytes) if self.status == "complete" else None
+
+    @property
+    def findings(self) -> list[FindingRecord]:
+        """Those of all parts."""
+        parts = [part for part in (self.iotest, self.workload) if part is not None]
+        return [*self.checks, *(finding for part in parts for finding in part.findings)]
+
+
+def _results_of(
+    path: Path, status: Status, iotest: IotestReducer, workload: WorkloadReducer, checks: list[NodeCheck]
+) -> Results:
+    """What the parts of a run at `path` have measured so far."""
+    others = workload.begun or (path / SWEEP_FILE).exists()
+    measured = iotest.libraries or iotest.findings or not others
+    return Results(
+        iotest.record(readable(str(path)), status) if measured else None,
+        workload.record(readable(str(path)), status) if workload.begun else None,
+        checks,
+        status,
+    )
+
+
 IOTEST_FILE = "iotest.json"
-WORKLOAD_FILE = "workload.json"
-LAUNCHES_FILE = "launches.parquet"
+_WORKLOAD_FILE = "workload.json"
+_LAUNCHES_FILE = "launches.parquet"
 SAMPLES_FILE = "samples.parquet"
 REPORT_FILE = "report.html"
 JOURNAL_FILE = "journal.jsonl"
 LOGS = "logs"
-QUIET_S = 600.0
+_QUIET_S = 600.0
 """A run journals a sample a second; one that is quiet this long has ended."""
 _UNSEEN = (
     *(PhaseProgress, ScratchMade, RemovalBegun, LibraryDone),
@@ -167,7 +230,7 @@ class RunDirectory:
 
     def finish(self, status: Status) -> Results:
         """Write the final files, then drop the journal. Raises GridwrightError."""
-        results = results_of(self.path, status, self.iotest, self.workload, self.checks)
+        results = _results_of(self.path, status, self.iotest, self.workload, self.checks)
         graded = results.graded(self.record.host.memory_bytes)
         self.record = self.record.model_copy(
             update={
@@ -185,8 +248,8 @@ class RunDirectory:
             if results.iotest is not None:
                 _write_json(self._opened, IOTEST_FILE, results.iotest)
             if results.workload is not None:
-                _write_json(self._opened, WORKLOAD_FILE, results.workload)
-                write_launches(LAUNCHES_FILE, results.workload.launches, directory=self._opened)
+                _write_json(self._opened, _WORKLOAD_FILE, results.workload)
+                write_launches(_LAUNCHES_FILE, results.workload.launches, directory=self._opened)
             samples = [*self.iotest.samples, *self.workload.samples]
             write_samples(SAMPLES_FILE, samples, self.record.host.hostname, directory=self._opened)
             _write_json(self._opened, RUN_FILE, self.record)
@@ -292,7 +355,7 @@ def _load_record(run_file: Path) -> RunRecord:
 
 def _load_finished(path: Path, run: RunRecord, *, with_samples: bool) -> LoadedRun:
     iotest = load_record(path / IOTEST_FILE, IotestRecord)
-    workload = load_record(path / WORKLOAD_FILE, WorkloadRecord)
+    workload = load_record(path / _WORKLOAD_FILE, WorkloadRecord)
     file = path / SAMPLES_FILE
     try:
         samples = read_samples(file) if with_samples and os.path.lexists(file) else []
@@ -314,7 +377,7 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
             event = read_event(line, workload=workload.begun)
             if event is not None:
                 _give(event, iotest, workload, checks)
-        results = results_of(path, status, iotest, workload, checks)
+        results = _results_of(path, status, iotest, workload, checks)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -333,7 +396,7 @@ def _status(path: Path, run: RunRecord) -> Status:
     alive = is_alive(run.process)
     if alive is None:
         files = [file for file in (path / JOURNAL_FILE, path / RUN_FILE) if file.exists()]
-        alive = any(time.time() - file.stat().st_mtime < QUIET_S for file in files)
+        alive = any(time.time() - file.stat().st_mtime < _QUIET_S for file in files)
     return "running" if alive else "interrupted"
 
 
@@ -391,3 +454,120 @@ def _plain(name: str) -> str:
 def _write_json(directory: int, name: str, record: Record) -> None:
     text = record.model_dump_json(by_alias=True, indent=1) + "\n"
     write_atomically(name, text, directory=directory)
+
+
+_FILES = frozenset(
+    {RUN_FILE, IOTEST_FILE, _WORKLOAD_FILE, _LAUNCHES_FILE, SAMPLES_FILE, REPORT_FILE, JOURNAL_FILE}
+)
+_PART = re.compile(r"\.(?P<file>.+)\.\d+\.part")
+"""A file that was being written when its process was killed; see `gridwright.atomic`."""
+_TO_COME = "it began in the future by this machine's clock, so its age is not known; `runs rm` takes its name"
+_REMOVED = ".{}.removed"
+"""What a run is called while it goes: a run that is half gone is listed by nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOnDisk:
+    """A run directory, as far as its removal is concerned."""
+
+    path: Path
+    age_s: float | None
+    """Since it began; None where that is not known."""
+    size_bytes: int
+    kept: str | None
+    """Why it must not be removed; None where it may."""
+
+
+def look_at_run(path: Path, now: datetime) -> RunOnDisk:
+    """Say whether a run may be removed: it has ended, and holds nothing but what a run leaves."""
+    size = sum(entry.stat(follow_symlinks=False).st_size for entry in _entries(path))
+    if path.is_symlink():
+        return RunOnDisk(path, None, size, "it is a link to another place")
+    try:
+        run = load_run(path, with_samples=False).run
+    except GridwrightError as error:
+        return RunOnDisk(path, None, size, f"it cannot be read: {error.problems[0].what}")
+    age_s = _age_s(run.started, now)
+    if run.status == "running":
+        return RunOnDisk(path, age_s, size, "it is in progress")
+    foreign = sorted({_top(path, entry) for entry in _entries(path) if not _is_ours(path, entry)})
+    kept = f"it holds what no run leaves: {', '.join(foreign)}" if foreign else None
+    return RunOnDisk(path, age_s, size, kept)
+
+
+def runs_below(runs: Path, now: datetime) -> list[RunOnDisk]:
+    """The runs of who asks in a directory, the newest first; those of the future are last, and stay."""
+    disks = [look_at_run(path, now) for path in reversed(own_runs(run_directories(runs)))]
+    to_come = [disk for disk in disks if _is_to_come(disk, now)]
+    return [
+        *(disk for disk in disks if disk not in to_come),
+        *(replace(each, kept=each.kept or _TO_COME) for each in to_come),
+    ]
+
+
+def _is_to_come(run: RunOnDisk, now: datetime) -> bool:
+    return is_to_come(run.path, now) or (run.age_s is not None and run.age_s < -CLOCKS_DIFFER.total_seconds())
+
+
+def remove_run(path: Path) -> None:
+    """Remove a run that may be removed; one that somebody else removed meanwhile is no error.
+
+    Raises GridwrightError (status ENVIRONMENT) where the file system refuses.
+    """
+    going = path.with_name(_REMOVED.format(path.name))
+    try:
+        remove_tree(going)
+        path.rename(going)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _stays(error.filename or path, error.strerror) from error
+    if not remove_tree(going):
+        raise _stays(going, "something in it stays")
+
+
+def _stays(path: str | Path, reason: str | None) -> GridwrightError:
+    return environment_error(f"cannot be removed: {reason}", where=str(path), remedy="see who owns it")
+
+
+def remove_leavings(runs: Path) -> None:
+    """Remove what is left of runs whose removal was interrupted."""
+    for path in own_runs(runs.glob(_REMOVED.format("*"))):
+        # What somebody else has put there under such a name, such as a file, is none of them.
+        with suppress(OSError):
+            if (path / RUN_FILE).exists() or (path / LOGS).exists() or not any(path.iterdir()):
+                remove_tree(path)
+
+
+def _age_s(started: str, now: datetime) -> float | None:
+    try:
+        return (now - datetime.fromisoformat(started).astimezone(UTC)).total_seconds()
+    except ValueError:
+        return None
+
+
+def _entries(path: Path) -> Iterator[os.DirEntry[str]]:
+    """Everything below a run; what is mounted there counts, and is not entered."""
+    try:
+        with os.scandir(path) as entries:
+            found = list(entries)
+    except OSError:
+        return
+    for entry in found:
+        yield entry
+        if entry.is_dir(follow_symlinks=False) and not os.path.ismount(entry.path):
+            yield from _entries(Path(entry.path))
+
+
+def _is_ours(path: Path, entry: os.DirEntry[str]) -> bool:
+    """Whether a run leaves such an entry: one of its files, or a log."""
+    top = _top(path, entry)
+    mode = entry.stat(follow_symlinks=False).st_mode
+    if top == LOGS:
+        return stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and not os.path.ismount(entry.path))
+    part = _PART.fullmatch(top)
+    return stat.S_ISREG(mode) and (part["file"] if part else top) in _FILES
+
+
+def _top(path: Path, entry: os.DirEntry[str]) -> str:
+    return Path(entry.path).relative_to(path).parts[0]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.messages import LEFT_OUT, Extensible
-from gridwright.runs.events import Events
+from gridwright.runs.journal import Events
 from gridwright.runs.phase_record import (
     ActualLayout,
     LibraryUnderTest,

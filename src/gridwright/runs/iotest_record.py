@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import Finding, Problem
 from gridwright.messages import shared_fields
-from gridwright.runs.events import recorded_finding
-from gridwright.runs.interference import finding, in_words
 from gridwright.runs.iotest_events import (
     DeviceDetected,
     IotestEvent,
@@ -25,13 +23,27 @@ from gridwright.runs.iotest_events import (
     RepeatBegun,
     SampleTaken,
 )
-from gridwright.runs.judge import counts, judge_library, judge_run, repeated_figures
-from gridwright.runs.layout_comparison import LayoutComparison, LayoutFigure
-from gridwright.runs.phase_record import ActualLayout, Op, PhaseRecord, RecordedNode, Status, Sweep
-from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord
+from gridwright.runs.journal import recorded_finding
+from gridwright.runs.phase_record import (
+    ActualLayout,
+    LayoutComparison,
+    LayoutFigure,
+    Op,
+    PhaseRecord,
+    RecordedNode,
+    Status,
+    Sweep,
+)
+from gridwright.runs.records import (
+    FindingRecord,
+    IotestRecord,
+    LibraryRecord,
+    disturbance_finding,
+    disturbance_words,
+)
 from gridwright.runs.repeats import LEAST_PAIRS, PairedContrast, paired
 from gridwright.runs.samples import SampleRow
-from gridwright.runs.verdict import has_no_verdict
+from gridwright.runs.verdict import counts, has_no_verdict, judge_library, judge_run, repeated_figures
 
 _ALIKE = "no difference: files had the same layout on both sides"
 
@@ -232,11 +244,11 @@ class IotestReducer:
         for name, phase in found:
             ops.setdefault(name, []).append(phase.op)
         which = ", ".join(f"{' and '.join(dict.fromkeys(each))} of {name}" for name, each in ops.items())
-        said = in_words(interference for _, phase in found for interference in phase.disturbances)
+        said = disturbance_words(interference for _, phase in found for interference in phase.disturbances)
         allowed = found[0][1].asked.allow_disturbed
         text = f"{len(found)} of {len(phases)} phases were disturbed, {which}: {said}"
         left_out = "" if allowed or self._repeat is None else "; those repeats do not count"
-        yield finding(f"{text}{left_out}", allowed=allowed)
+        yield disturbance_finding(f"{text}{left_out}", allowed=allowed)
 
     def _sample(self, event: SampleTaken) -> None:
         library = self.libraries[self._tested].library if self.libraries else None
@@ -261,7 +273,7 @@ class IotestReducer:
                 read_bytes=read if self._moved else None,
                 written_bytes=written if self._moved else None,
                 seconds_last=seconds,
-                # Without its closing fsync a write has no rate; see gridwright.iotest.figures.
+                # Without its closing fsync a write has no rate; see gridwright.iotest.outcome.
                 rate_last_bytes_per_s=read / seconds if seconds and read and not written else None,
             )
         )

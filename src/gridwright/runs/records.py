@@ -1,21 +1,48 @@
 """The records that iotest and prove leave in a run directory, and print with `--json`.
 
+One is read as a document of somebody else: no link, of a bounded size, and the field that is wrong is
+named.
+
 Keys carry their unit. A figure that was not measured is null, never 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
-from gridwright.errors import GRAVEST_FIRST, Finding
+from gridwright.errors import GRAVEST_FIRST, Finding, GridwrightError, environment_error
+from gridwright.handed_files import checked_json, read_within
 from gridwright.messages import LEFT_OUT
-from gridwright.runs.layout_comparison import LayoutComparison
-from gridwright.runs.phase_record import LibraryUnderTest, PhaseRecord, RecordedNode, Status, Sweep
+from gridwright.refusals import refusal
+from gridwright.runs.load_record import Interference
+from gridwright.runs.phase_record import (
+    LayoutComparison,
+    LibraryUnderTest,
+    PhaseRecord,
+    RecordedNode,
+    Status,
+    Sweep,
+)
 from gridwright.runs.repeats import RepeatedFigure
+
+if TYPE_CHECKING:
+    from gridwright.runs.launch_record import LaunchRecord
+
 
 SCHEMA = 1
 
@@ -121,7 +148,7 @@ class RunRecord(Record):
     met: bool | None = None
     """True where the verdict is met, false where it is missed, else null."""
     grade: Literal["quick look", "proof"] | None = None
-    """How much it shows; see `gridwright.runs.grade`. Null where nothing was measured to its end."""
+    """How much it shows; see `gridwright.runs.verdict`. Null where nothing was measured to its end."""
     not_shown: str | None = None
     spec_path: str | None = None
     spec_text: str | None = None
@@ -136,3 +163,101 @@ class RunRecord(Record):
     """What was found wrong with nodes before anything was measured; among `findings`, too."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+
+_LOG = logging.getLogger("gridwright.runs")
+R = TypeVar("R", bound=BaseModel)
+MOST_BYTES = 256 << 20
+"""A workload of 100,000 launches has as many."""
+
+
+def load_record(file: Path, model: type[R]) -> R | None:
+    """The record in a file; None where there is no such file. Raises GridwrightError (ENVIRONMENT)."""
+    try:
+        return model.model_validate_json(checked_json(read_within(file, MOST_BYTES, follows=False)))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable(file, error) from error
+    except ValueError as error:
+        raise damaged(file, error) from error
+
+
+def unreadable(file: Path, error: OSError) -> GridwrightError:
+    """What to say of a file that the system does not give."""
+    otherwise = "look at it, or name another run"
+    reason, remedy = refusal(file, error, otherwise)
+    if error.errno == errno.ELOOP:
+        reason, remedy = "it is a link, and a run has none", otherwise
+    return environment_error(f"cannot be read: {reason}", where=str(file), remedy=remedy)
+
+
+def damaged(file: Path, error: Exception) -> GridwrightError:
+    """What to say of a file that holds something else than it should, or more than is read."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        reason = f"{'.'.join(map(str, first['loc'])) or 'document'}: {first['msg']}"
+    return environment_error(
+        f"the file is damaged: {reason[:200]}", where=str(file), remedy="restore it from a copy, or run again"
+    )
+
+
+@contextmanager
+def figures_of(path: Path) -> Iterator[None]:
+    """Around what is computed from the records of a run at `path`.
+
+    Each figure of a run of somebody else is of its type, and they may contradict each other all the same: a
+    latency below 0, a phase without streams. Raises GridwrightError (ENVIRONMENT) for what comes of that.
+    """
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError) as error:
+        _LOG.info("the figures of %s", path, exc_info=True)
+        raise environment_error(
+            f"its figures do not fit each other: {type(error).__name__}: {str(error)[:100]}",
+            where=str(path),
+            remedy="restore the run from a copy; with -v the command says where it stumbled",
+        ) from error
+
+
+_REMEDY = "end that, or run when the nodes are quiet; --allow-disturbed judges all the same"
+_JUDGED = "the judgement stands as --allow-disturbed asks; it proves nothing about a quiet grid"
+_MOST = 3
+
+
+def _worst(interferences: Iterable[Interference]) -> list[Interference]:
+    """One of each disturber, that with the largest share; other runs first, then the largest."""
+    largest: dict[tuple[str, str, str | None, str | None], Interference] = {}
+    for interference in interferences:
+        key = interference.kind, interference.name, interference.user, interference.node
+        before = largest.get(key)
+        if before is None or (interference.share or 0.0) > (before.share or 0.0):
+            largest[key] = interference
+    return sorted(largest.values(), key=lambda each: (each.kind != "run", -(each.share or 0.0)))
+
+
+def disturbance_words(interferences: Iterable[Interference], most: int = _MOST) -> str:
+    """The worst disturbers, at most so many, each with its node where there are several."""
+    each = _worst(interferences)
+    said = [f"on {one.node}, {one.text}" if one.node else one.text for one in each[:most]]
+    if len(each) > most:
+        said.append(f"{len(each) - most} more")
+    return "; ".join(said)
+
+
+def launch_disturbances(launches: Sequence[LaunchRecord], most: int = _MOST) -> str:
+    """How many launches were disturbed, and by whom, at most so many; empty if none was."""
+    disturbed = [launch for launch in launches if launch.disturbances]
+    if not disturbed:
+        return ""
+    was = "launch was" if len(launches) == 1 else f"launches {'was' if len(disturbed) == 1 else 'were'}"
+    said = disturbance_words((one for record in disturbed for one in record.disturbances), most)
+    return f"{len(disturbed)} of {len(launches)} {was} disturbed: {said}"
+
+
+def disturbance_finding(text: str, *, allowed: bool) -> FindingRecord:
+    """The finding of a disturbance; `allowed` is whether it was to be judged all the same."""
+    # Nodes do without pydantic.
+
+    return FindingRecord(level="warning", name="disturbed", text=text, remedy=_JUDGED if allowed else _REMEDY)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gridwright.messages import Extensible
@@ -195,3 +195,8 @@ def _noncentrality(bound: float, freedom: float) -> float:
     from scipy.special import nctdtrinc
 
     return float(nctdtrinc(freedom, 1 - POWER, bound))
+
+
+def known_values(values: Iterable[float | None]) -> list[float]:
+    """Those that were measured."""
+    return [value for value in values if value is not None]

@@ -1,4 +1,6 @@
-"""The verdict on a run: made once, when the run ends, and stored in run.json.
+"""The verdict on a run: what was measured held against what is required, and graded by what that can show.
+
+It is made once, when the run ends, and stored in run.json.
 
 Headline, colour, exit status, JSON and marks in charts are functions of its kind.
 """
@@ -6,13 +8,95 @@ Headline, colour, exit status, JSON and marks in charts are functions of its kin
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from gridwright.errors import ExitStatus
-from gridwright.runs.answers import all_met
-from gridwright.runs.phase_record import Status
-from gridwright.runs.records import FindingRecord, IotestRecord, NodeCheck, RunRecord
+from gridwright.runs.phase_record import PhaseRecord, Status
+from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord, NodeCheck, RunRecord
+from gridwright.runs.repeats import RepeatedFigure, reaches, repeated
+from gridwright.runs.workload_judge import all_met
 from gridwright.runs.workload_record import WorkloadRecord
+
+JUDGED: tuple[Literal["write", "read"], ...] = ("write", "read")
+"""The phases whose figures are held against a requirement."""
+
+
+def judge_library(library: LibraryRecord) -> bool | None:
+    """Say whether a library meets its requirement.
+
+    The best complete figure of each judged phase counts: by `per_core_bytes_per_s`, the last-done
+    rate or, where it was looked for, the steady rate. One figure below the requirement, or wrong
+    data, is a miss; a judged phase without a figure that counts (cached, interrupted) leaves it
+    open. So does one from which a node is missing: the others had the file system for themselves, so that
+    they prove a miss, and nothing else. What something else disturbed proves neither. Where the test was
+    repeated, the median of the repeats that count is judged, and the answer is open where it reaches the
+    requirement by no more than chance can do. Where two layouts were compared, the library's own is judged:
+    jobs have that one. None where nothing is required or the answer is open.
+    """
+    compared = library.layouts.phases if library.layouts else ()
+    if any(phase.status == "failed" for phase in (*library.phases, *compared)):
+        return False
+    required = library.requires_bytes_per_s_per_core
+    if required is None:
+        return None
+    answers = [
+        _answer([phase for phase in library.phases if phase.op == op], required)
+        for op in JUDGED
+        if any(phase.op == op for phase in library.phases)
+    ]
+    return all_met(answers)
+
+
+def judge_run(libraries: Iterable[LibraryRecord]) -> bool | None:
+    """Say whether all libraries that require something get it; None if nothing does, or it is open."""
+    return all_met(
+        library.met
+        for library in libraries
+        if library.requires_bytes_per_s_per_core is not None or library.met is False
+    )
+
+
+def _answer(phases: list[PhaseRecord], required: float) -> bool | None:
+    if any(phase.repeat is not None for phase in phases):
+        return _answer_of_repeats(counting(phases), required)
+    counted = [(phase.per_core_bytes_per_s or 0.0, not phase.failed_nodes) for phase in counting(phases)]
+    if not counted:
+        return None
+    if max(figure for figure, _ in counted) < required:
+        return False
+    return True if any(whole and figure >= required for figure, whole in counted) else None
+
+
+def _answer_of_repeats(counted: list[PhaseRecord], required: float) -> bool | None:
+    met = reaches([phase.per_core_bytes_per_s or 0.0 for phase in counted], required)
+    return None if met and any(phase.failed_nodes for phase in counted) else met
+
+
+def counting(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
+    """The phases whose figures count: whole, not cached, and not disturbed."""
+    return [phase for phase in phases if counts(phase) and phase.per_core_bytes_per_s is not None]
+
+
+def counts(phase: PhaseRecord) -> bool:
+    """Whether figures of a phase count."""
+    return phase.status == "complete" and not phase.cached and not phase.doubtful
+
+
+def repeated_figures(phases: Iterable[PhaseRecord]) -> list[RepeatedFigure]:
+    """Each operation over its repeats: the rate per core, or operations per second; none without repeats."""
+    of: dict[str, list[PhaseRecord]] = {}
+    for phase in phases:
+        if phase.repeat is not None:
+            of.setdefault(phase.op, []).append(phase)
+    found = []
+    for op, records in of.items():
+        figure = "ops_per_s" if op == "metadata" else "per_core_bytes_per_s"
+        values = [getattr(phase, figure) for phase in records if counts(phase)]
+        known = [value for value in values if value is not None]
+        found.append(repeated(figure, known, ran=len(records), of=op))
+    return found
+
 
 VerdictKind = Literal["met", "missed", "unproven", "unrequired", "interrupted", "failed", "running"]
 """`unproven`: a requirement was not measured, or its figures do not count. `unrequired`: nothing is
@@ -105,3 +189,86 @@ def unrequired(record: WorkloadRecord) -> bool:
     ran = bool(record.summary.launches) and not record.refused
     nothing = not record.requires_something and workload_met(record) is None
     return ran and nothing and not (record.doubtful and record.requirements)
+
+
+Grade = Literal["quick look", "proof"]
+TIMES_MEMORY = 2
+"""How many times the memory of a node its streams move before memory can no longer hide a rate. Half of what
+was moved went to the disk then, at the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """The grade of a run, and in one line what was not shown; empty where all was."""
+
+    grade: Grade
+    not_shown: str = ""
+
+
+def grade_of(
+    iotest: IotestRecord | None, workload: WorkloadRecord | None, memory_bytes: int
+) -> Graded | None:
+    """Grade what was measured; None where nothing was.
+
+    `memory_bytes` is that of the machine that ran it. A library is proven where every phase that is judged
+    moved, on each node, twice the memory of the node, or was found steady, and did not still fall at its
+    end; a workload where its launches moved as much on all nodes together. What a server or a controller
+    holds is not known here.
+    """
+    short: list[str] = []
+    falling: list[str] = []
+    measured = False
+    memory = _memory_by_node(iotest, memory_bytes)
+    for library in iotest.libraries if iotest else []:
+        phases = _judged(library)
+        measured = measured or bool(phases)
+        if any(not _lasted(phase, memory, memory_bytes) for phase in phases):
+            short.append(library.library)
+        elif any(phase.falling is not None for phase in phases):
+            falling.append(library.library)
+    if workload is not None and workload.launches and workload.matrix is not None:
+        measured = True
+        nodes = max(1, len({launch.node for launch in workload.launches}))
+        moved = sum((x.read_bytes or 0) + (x.written_bytes or 0) for x in workload.launches)
+        if moved < TIMES_MEMORY * nodes * max(memory.values(), default=memory_bytes):
+            short.append("the workload")
+    if not measured:
+        return None
+    if not short and not falling:
+        return Graded("proof")
+    return Graded("quick look", _not_shown(short, falling))
+
+
+def _judged(library: LibraryRecord) -> list[PhaseRecord]:
+    return [phase for phase in library.phases if phase.op in JUDGED and phase.status == "complete"]
+
+
+def _memory_by_node(iotest: IotestRecord | None, memory_bytes: int) -> dict[str, int]:
+    return {node.node: node.memory_bytes or memory_bytes for node in (iotest.nodes if iotest else [])}
+
+
+def _lasted(phase: PhaseRecord, memory: dict[str, int], default: int) -> bool:
+    if phase.steady is not None and phase.steady.steady:
+        return True
+    if not phase.nodes:
+        return (phase.bytes or 0) >= TIMES_MEMORY * default
+    whole = [node for node in phase.nodes if node.status == "complete"]
+    return bool(whole) and all(
+        (node.bytes or 0) >= TIMES_MEMORY * memory.get(node.node, default) for node in whole
+    )
+
+
+def _not_shown(short: list[str], falling: list[str]) -> str:
+    of = ", ".join([*short, *falling])
+    why = []
+    if short:
+        why.append(
+            "What was moved is less than twice the memory that can hold it, and a burst of the storage can "
+            "outlast it"
+        )
+    if falling:
+        why.append(f"The rate of {', '.join(falling)} still fell when a phase ended")
+    return (
+        f"Not shown: sustained rates, of {of}. {'. '.join(why)}. Longer phases (--seconds 10m), or "
+        "gridwright iotest --until-steady, show it."
+    )

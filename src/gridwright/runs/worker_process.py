@@ -1,16 +1,20 @@
 """Starts a process that does the work of a command, reads its events, and ends it.
 
-The command itself touches nothing that can hang: it waits for the worker's events, and goes on
-without a worker that is silent for too long.
+Which process made a directory, and whether it still runs, is told here, too.
+
+The command itself touches nothing that can hang: it waits for the worker's events, and goes on without a
+worker that is silent for too long.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,10 +23,55 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol, Self, TypeVar
 
+import psutil
+
 from gridwright.atomic import open_log
 from gridwright.errors import environment_error
+from gridwright.kernel_files import boot_id, text_of
 from gridwright.messages import encode
 from gridwright.runs.journal import Event
+
+
+def machine() -> str:
+    """Identify this machine and process namespace: two may share a host name, and a file system.
+
+    /etc/machine-id is hashed, as machine-id(5) asks of whoever writes it down.
+    """
+    name = text_of(Path("/etc/machine-id")) or ""
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    return hashlib.sha256(f"gridwright {name} {namespace}".encode()).hexdigest()[:16]
+
+
+def process_facts() -> dict[str, object]:
+    """Identify this process, so that a reader can see later whether it still runs."""
+    return {
+        "host": socket.gethostname(),
+        "machine": machine(),
+        "boot_id": boot_id(),
+        "pid": os.getpid(),
+        "started": psutil.Process().create_time(),
+    }
+
+
+def is_alive(process: dict[str, object]) -> bool | None:
+    """Say whether a process described by `process_facts` still runs; None if on another host."""
+    if process.get("host") != socket.gethostname() or process.get("machine") != machine():
+        return None
+    if process.get("boot_id") != boot_id():
+        return False
+    pid, started = process.get("pid"), process.get("started")
+    if not isinstance(pid, int) or not isinstance(started, int | float):
+        return False
+    try:
+        found = psutil.Process(pid)
+        # A zombie is dead; in a container there may be nobody to reap it.
+        return abs(found.create_time() - started) < 1.0 and found.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ValueError, OverflowError):
+        return False
+
 
 SILENCE_S = 45.0
 """A worker reports several times a second; one that is silent this long hangs on its mount."""

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.messages import LEFT_OUT, Extensible
-from gridwright.runs.events import Events
 from gridwright.runs.iotest_events import Ended
+from gridwright.runs.journal import Events
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.samples import Measured
 from gridwright.runs.workload_judge import WorkloadNeeds

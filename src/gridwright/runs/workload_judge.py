@@ -1,15 +1,24 @@
-"""Judges a run of the workload: against what is required of it, and of the libraries that it waited for."""
+"""Judges a run of the workload, or the median of its repeats, against what is required of it."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gridwright.messages import LEFT_OUT, Extensible
-from gridwright.runs.answers import all_met
 from gridwright.runs.launch_record import LaunchRecord
+from gridwright.runs.repeats import RepeatedFigure, known_values, reaches, repeated
+
+
+def all_met(answers: Iterable[bool | None]) -> bool | None:
+    """Whether all are met: False if one is missed; None if one is open, or there is none."""
+    known = {*answers}
+    if False in known:
+        return False
+    return True if known == {True} else None
+
 
 WAITED = 0.05
 """The part of the launches' real time that they wait for a library before it is judged: below it the library
@@ -61,10 +70,10 @@ def judge_workload(
     `wall_s` is from the first start to the last end; `concurrency` is how many launches ran on average.
     """
     whole = [launch for launch in launches if launch.ok]
-    return [*judge_own(needs, whole, wall_s), *judge_libraries(needs, whole, concurrency)]
+    return [*_judge_own(needs, whole, wall_s), *_judge_libraries(needs, whole, concurrency)]
 
 
-def judge_own(
+def _judge_own(
     needs: WorkloadNeeds, whole: Sequence[LaunchRecord], wall_s: float | None
 ) -> list[JudgedRequirement]:
     """Hold launches that ended well against what is required of the workload itself, always in one order."""
@@ -111,7 +120,7 @@ def _ratio(of: str | None, required: float, measured: float | None) -> JudgedReq
     return JudgedRequirement(figure="ratio", of=of, required=required, measured=measured, met=met)
 
 
-def judge_libraries(
+def _judge_libraries(
     needs: WorkloadNeeds, launches: Sequence[LaunchRecord], concurrency: float | None
 ) -> list[JudgedRequirement]:
     """The libraries that launches, which ended well, waited for and that delivered less than they require.
@@ -143,3 +152,95 @@ def judge_libraries(
                 )
             )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The launches of one repeat; of all, where the workload was not repeated."""
+
+    launches: Sequence[LaunchRecord]
+    whole: bool
+    """Whether it ran to its end."""
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a launch of it was."""
+        return any(launch.disturbed for launch in self.launches)
+
+    @property
+    def wall_s(self) -> float | None:
+        """Seconds from the first start to the last end."""
+        starts = [launch.started for launch in self.launches if launch.started is not None]
+        ends = [launch.ended for launch in self.launches if launch.ended is not None]
+        return max(ends) - min(starts) if starts and ends else None
+
+    @property
+    def ratio(self) -> float | None:
+        """The CPU/real ratio that is judged."""
+        return ratio_of(launch for launch in self.launches if launch.ok)
+
+
+def repeats_of(launches: Sequence[LaunchRecord], size: int | None) -> list[Repeat]:
+    """The repeats in their order; `size` is how many launches each has, None where it is not known."""
+    groups: dict[int | None, list[LaunchRecord]] = {}
+    for launch in launches:
+        groups.setdefault(launch.repeat, []).append(launch)
+    return [
+        Repeat(group, whole=number is None or size is None or len(group) >= size)
+        for number, group in groups.items()
+    ]
+
+
+def counting_repeats(repeats: Sequence[Repeat], *, allow_disturbed: bool) -> list[Repeat]:
+    """Those that ran to their end undisturbed, or `allow_disturbed`."""
+    return [repeat for repeat in repeats if repeat.whole and (allow_disturbed or not repeat.disturbed)]
+
+
+def judge_repeats(
+    needs: WorkloadNeeds, repeats: Sequence[Repeat], concurrency: float | None
+) -> list[JudgedRequirement]:
+    """Hold the median of repeats that count against what is required; libraries over all their launches.
+
+    Open where the median reaches a requirement by no more than chance can do.
+    """
+    requirements = [
+        _judge_own(needs, [x for x in repeat.launches if x.ok], repeat.wall_s) for repeat in repeats
+    ]
+    found = [_by_median(one) for one in zip(*requirements, strict=True)]
+    whole = [launch for repeat in repeats for launch in repeat.launches if launch.ok]
+    return [*found, *_judge_libraries(needs, whole, concurrency)]
+
+
+def _by_median(one: Sequence[JudgedRequirement]) -> JudgedRequirement:
+    """One requirement, judged in each repeat, as judged over all."""
+    values = [requirement.measured for requirement in one if requirement.measured is not None]
+    first = one[0]
+    return JudgedRequirement(
+        figure=first.figure,
+        of=first.of,
+        required=first.required,
+        measured=statistics.median(values) if values else None,
+        met=reaches(values, first.required, at_most=first.figure == "real_s"),
+        repeats=len(values),
+    )
+
+
+def repeated_workload(
+    repeats: Sequence[Repeat], *, ran: int, allow_disturbed: bool
+) -> Iterator[RepeatedFigure]:
+    """Real time and CPU/real ratio of the workload in all, then of each test, over `ran` repeats begun."""
+    counted = counting_repeats(repeats, allow_disturbed=allow_disturbed)
+    yield repeated("wall_s", known_values(repeat.wall_s for repeat in counted), ran=ran)
+    yield repeated("ratio", known_values(repeat.ratio for repeat in counted), ran=ran)
+    for test in dict.fromkeys(launch.test for repeat in repeats for launch in repeat.launches):
+        for figure, value in _OF_TEST.items():
+            own = [[x for x in repeat.launches if x.ok and x.test == test] for repeat in counted]
+            yield repeated(figure, known_values(map(value, own)), ran=ran, of=test)
+
+
+def _real_s(launches: Sequence[LaunchRecord]) -> float | None:
+    known = known_values(launch.real_s for launch in launches)
+    return statistics.fmean(known) if known else None
+
+
+_OF_TEST: dict[str, Callable[[Sequence[LaunchRecord]], float | None]] = {"real_s": _real_s, "ratio": ratio_of}

@@ -1,12 +1,131 @@
-"""A job: what was asked for, and what became of it; the same for every scheduler."""
+"""A job: what was asked for, its token, what became of it, and why it failed; the same for every scheduler.
+
+Schedulers give the numbers of jobs that they have forgotten to others: a job of ours is known by its
+token, never by a number alone.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import secrets
+import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import lru_cache
+from typing import Any
 
-from gridwright.schedulers.job_options import JobOptions
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """Options of a job. The defaults ask for nothing; text may hold any bytes, as `os.fsdecode` gives them.
+
+    A scheduler declares on its section of the spec which of them it can do (`job_options`), and refuses a
+    job with others: see `job_request.option_problems`.
+    """
+
+    account: str | None = None
+    """Who pays: an account of Slurm, a project of Grid Engine or LSF."""
+    qos: str | None = None
+    """A quality of service: a set of limits and a priority that administrators have made."""
+    reservation: str | None = None
+    """A reservation of nodes, by its name."""
+    licences: Sequence[str] = ()
+    """Licences that it holds while it runs, each NAME or NAME:COUNT."""
+    gres: Sequence[str] = ()
+    """Generic resources of its node, each NAME[:TYPE][:COUNT], such as gpu:2."""
+    constraint: str | None = None
+    """Features that its node must have, in the scheduler's own language."""
+    begin: float | None = None
+    """It starts no sooner, in seconds since 1970."""
+    nice: int = 0
+    """How much later than alike jobs it is to start: above 0 later, below 0 sooner where that is allowed."""
+    mail: str | None = None
+    """Address that is told of its events."""
+    mail_on: Sequence[str] = ("end", "fail")
+    """Which events: begin, end, fail."""
+    stdin: str | None = None
+    """File that it reads as its standard input; None: nothing. A path of the node."""
+    stdout: str | None = None
+    """File that its standard output is appended to, instead of its log. A path of the node, in which
+    {job} stands for the job's identifier, {index} for its index in an array, and {name} for its name."""
+    stderr: str | None = None
+    """The same for its standard error. None: where its standard output goes."""
+    flow: str | None = None
+    """The run of a flow that it belongs to, as NAME/RUN: kept with the job, and shown; no scheduler acts on
+    it, and every one has it."""
+
+
+_DEFAULTS = JobOptions()
+
+
+def non_default_values(options: JobOptions) -> dict[str, Any]:
+    """The options that differ from their defaults, by name."""
+    return {name: value for name, value in asdict(options).items() if value != getattr(_DEFAULTS, name)}
+
+
+def options_text(options: JobOptions) -> str:
+    """As JSON, what differs from the defaults; bytes that are no UTF-8 are escaped, as lone surrogates."""
+    return json.dumps(non_default_values(options))
+
+
+@lru_cache(maxsize=256)
+def read_options(text: str) -> JobOptions:
+    """What `options_text` wrote."""
+    return JobOptions(**json.loads(text))
+
+
+_TAGGED = re.compile(r"~([0-9a-f]{16})\.([0-9]{1,6})$")
+
+
+@dataclass(frozen=True, slots=True)
+class JobTag:
+    """Which submission a job of the scheduler belongs to; its name there ends with it."""
+
+    token: str
+    """16 hexadecimal digits, made for each request."""
+    attempt: int
+    """0, and one more each time that it is not known whether the scheduler has the job."""
+
+    def __str__(self) -> str:
+        return f"{self.token}.{self.attempt}"
+
+
+def new_token() -> str:
+    """A token that no other submission has: 64 random bits."""
+    return secrets.token_hex(8)
+
+
+def tag_of(name: str) -> JobTag | None:
+    """The tag in a name; None for a job that is not ours."""
+    found = _TAGGED.search(name)
+    return JobTag(found[1], int(found[2])) if found else None
+
+
+_BY_SHELLS = {
+    126: "as where a program cannot be executed",
+    127: "as where a program is not found",
+}
+"""POSIX, Shell Command Language, 2.8.2."""
+
+
+def exit_reason(exit_status: int | None, number: int | None) -> str | None:
+    """Such as "exit status 42" or "ended by signal 11 (SIGSEGV)"; None for what completed or is not known."""
+    if number:
+        return f"ended by signal {number} ({signal_name(number)})"
+    if not exit_status:
+        return None
+    meant = _BY_SHELLS.get(exit_status)
+    return f"exit status {exit_status}{f', {meant}' if meant else ''}"
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal of Linux, such as SIGSEGV."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
 
 
 class JobState(StrEnum):

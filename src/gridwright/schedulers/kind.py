@@ -12,13 +12,15 @@ from gridwright.spec.scheduler import SchedulerSection
 
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
-    from gridwright.schedulers.in_lab import SchedulerNodes
     from gridwright.schedulers.job import NodeState
-    from gridwright.schedulers.machines import GridMachines
-    from gridwright.schedulers.network import NetworkRule, SharedKey
-    from gridwright.schedulers.policies import SchedulerPolicies, SettingComparison
-    from gridwright.schedulers.scheduler import Scheduler
-    from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.schedulers.machines import (
+        GridMachines,
+        NetworkRule,
+        SchedulerNodes,
+        SchedulerSetup,
+        SharedKey,
+    )
+    from gridwright.schedulers.scheduler import Scheduler, SchedulerPolicies, SettingComparison
     from gridwright.schedulers.usage import JobUsage
     from gridwright.services.playbook_role import PlaybookRole
     from gridwright.services.service import Service
@@ -105,7 +107,7 @@ class SchedulerKind(ABC, Generic[S]):
         `release` is the one of the scheduler that is or will be installed; None: the oldest that is known.
         The same arguments give the same bytes. Raises GridwrightError (status INPUT).
         """
-        from gridwright.schedulers.set_up import SchedulerSetup
+        from gridwright.schedulers.machines import SchedulerSetup
 
         return SchedulerSetup()
 

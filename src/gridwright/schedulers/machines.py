@@ -1,11 +1,16 @@
-"""The machines of a grid as its provider has or makes them: what a scheduler is set up for."""
+"""The machines of a grid that a scheduler is set up for: who they are, how they talk, what sets it up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
 
+from gridwright.errors import Finding
+from gridwright.services.ports import Ports
+from gridwright.services.service import ServiceNodes
 from gridwright.spec.model import GridSpec
 
 USABLE_PART = 0.95
@@ -101,3 +106,109 @@ def hardware_of_nodes(
         machine = replace(machine, cores=group.cores, memory_bytes=group.memory or machine.memory_bytes)
         nodes += [replace(machine, name=node_name) for node_name in group.node_names(name)]
     return nodes
+
+
+class GridPart(StrEnum):
+    """Machines of a grid, by what they are there for."""
+
+    LOGIN = "login"
+    """Where users submit jobs."""
+    HEAD = "head"
+    """Where the scheduler's own service runs."""
+    COMPUTE = "compute"
+    """The nodes that run jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRule:
+    """Who may reach whom on which ports, and why."""
+
+    target: GridPart
+    source: GridPart
+    ports: Ports
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SharedKey:
+    """A secret that is the same on all nodes; each deployment of a grid has its own."""
+
+    name: str
+    """One word, in lower case."""
+    length: int
+    """How many letters and digits it has."""
+    variable: str
+    """The variable of the playbook that names the file which holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupStep:
+    """Commands for administrators who set the scheduler up by hand, as root on the controller."""
+
+    title: str
+    commands: Sequence[str]
+    beside_playbook: str | None = None
+    """The command to run before it, where the playbook leaves this step out; None: it takes the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSetup:
+    """The set-up of one grid's scheduler; all of it is empty where there is nothing to set up."""
+
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    """Configuration by its path in the rendered directory."""
+    file_meanings: Mapping[str, str] = field(default_factory=dict)
+    """What each file is, for README.md."""
+    directory: str = ""
+    """Where nodes have these files."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """What the kind's role of the playbook has to know."""
+    findings: Sequence[Finding] = ()
+    """What of the spec the scheduler cannot keep exactly."""
+    key_note: str = ""
+    """Where the key is that the files do not hold."""
+    introduction: str = ""
+    """What holds for all steps."""
+    steps: Sequence[SetupStep] = ()
+    hardware_check: str = ""
+    """How to see whether nodes have what the files say of them."""
+
+
+class LabCgroups(Protocol):
+    """What the nodes of a lab have of control groups."""
+
+    @property
+    def kind(self) -> str:
+        """v1, v2 or none."""
+
+    @property
+    def controllers(self) -> Sequence[str]:
+        """Such as freezer, memory, cpuset, pids: those that nodes can use."""
+
+    @property
+    def mountpoint(self) -> str:
+        """Where nodes see them; with v1, each controller in a directory of its name below."""
+
+
+class SchedulerNodes(ServiceNodes, Protocol):
+    """The nodes that are up, and what services of a scheduler have to know of the lab."""
+
+    @property
+    def spec(self) -> GridSpec:
+        """The grid spec."""
+
+    @property
+    def controller(self) -> str:
+        """The name of the node that the scheduler's own service runs on, whether it is up or not."""
+
+    @property
+    def state(self) -> Path:
+        """The state directory, at the same path on all nodes and here."""
+
+    @property
+    def cgroups(self) -> LabCgroups:
+        """What nodes have of control groups."""
+
+    @property
+    def health(self) -> Mapping[str, Any]:
+        """What nodes that run jobs must have mounted, as node_programs/health/configuration.py reads it."""

@@ -22,8 +22,7 @@ from typing import Protocol
 from gridwright.beneath import remove_tree
 from gridwright.commands import CommandOutput, run_bounded
 from gridwright.own_directories import held_directory, state_home
-from gridwright.schedulers.head_node import HeadNodeUnreachable
-from gridwright.schedulers.remote_shell import for_remote_shell
+from gridwright.schedulers.head_node import HeadNodeUnreachable, for_remote_shell
 from gridwright.services.connections import Listener, listen_on
 
 _REFUSED = "Host key verification failed"

@@ -15,7 +15,7 @@ from gridwright.node_programs.health.configuration import SCHEMA as HEALTH_SCHEM
 from gridwright.node_programs.scratch.configuration import READ_AHEAD_KIB
 from gridwright.node_programs.scratch.configuration import SCHEMA as SCRATCH_SCHEMA
 from gridwright.node_programs.users.configuration import SCHEMA as USERS_SCHEMA
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.users import ActiveDirectory, Ldap, Person, UserDirectory, Users
 

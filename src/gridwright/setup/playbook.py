@@ -30,7 +30,7 @@ from gridwright.filesystems import all_kinds, kind_of
 from gridwright.filesystems.kind import Changelogs, ClientSettings, Layouts
 from gridwright.filesystems.layout import Component, LayoutChoice
 from gridwright.filesystems.library_directories import LIBRARY_MODES
-from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.schedulers.machines import SchedulerSetup
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.distributions import FILE as DISTRIBUTIONS
@@ -49,8 +49,8 @@ from gridwright.setup.services import (
     without_libraries,
 )
 from gridwright.setup.tuning import refuse_broken_tables, tuning_rows, tuning_text
-from gridwright.spec.changelog_users import changelog_user
-from gridwright.spec.locate import problem_at
+from gridwright.spec.linked import changelog_user
+from gridwright.spec.load import problem_at
 from gridwright.spec.machines import inventory_group
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import DEFAULT_GROUPS, GROUPS, MACHINES

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gridwright.errors import input_error
-from gridwright.spec.changelog_users import users_file
-from gridwright.spec.exporter import ExporterSection
+from gridwright.spec.linked import users_file
 from gridwright.spec.model import GridSpec
-from gridwright.spec.schedule import Schedule
+from gridwright.spec.monitoring import ExporterSection
+from gridwright.spec.repository import Schedule
 
 PROGRAM = "/usr/local/bin/gridwright"
 """Stands in the units; the role puts its variable `repository_program` there."""

@@ -5,10 +5,9 @@ from gridwright.spec.findings import unsilenced
 from gridwright.spec.library import Library
 from gridwright.spec.load import load_spec, parse_spec
 from gridwright.spec.model import GridSpec, LibraryName, NodeGroup
-from gridwright.spec.provider import PROVIDERS
+from gridwright.spec.provider import PROVIDERS, init_text
 from gridwright.spec.scheduler import SCHEDULERS, Queue, SchedulerSection
-from gridwright.spec.schema import json_schema
-from gridwright.spec.template import init_text
+from gridwright.spec.structure import json_schema
 from gridwright.spec.warnings import all_findings, warn
 
 __all__ = [

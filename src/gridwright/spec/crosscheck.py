@@ -13,20 +13,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridwright.errors import nearest
-from gridwright.spec.account_fields import ALGORITHMIC
-from gridwright.spec.bounds import bound_problems
-from gridwright.spec.buying import buying_problems
+from gridwright.spec.fields import mapping_of
 from gridwright.spec.filesystem import ProviderRules, filesystem_kind_in
 from gridwright.spec.findings import KNOWN, known_findings
 from gridwright.spec.hosts import MOST_HOSTS, expand_hosts
 from gridwright.spec.machines import counted as counted_machines
 from gridwright.spec.machines import machine_problems, only_on_problems
 from gridwright.spec.monitoring import monitoring_problems
-from gridwright.spec.power import power_problems
+from gridwright.spec.power import buying_problems, power_problems
 from gridwright.spec.provider import PROVIDERS, ProviderKind, provider_in
 from gridwright.spec.repository_problems import repository_problems
+from gridwright.spec.requirements import bound_problems
 from gridwright.spec.scheduler import queue_problems, scheduler_kind_in
 from gridwright.spec.site_setup import setup_problems
+from gridwright.spec.users import ALGORITHMIC
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
@@ -39,9 +39,9 @@ _IMAGE_ACCOUNT = 1000
 
 def user_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> _Problems:
     """What is wrong between fields of `users`; what has the wrong type is passed over."""
-    users = _user_mapping(data, "users")
-    people = {name: each for name, each in _user_mapping(users, "local").items() if isinstance(each, Mapping)}
-    groups = _user_mapping(users, "groups")
+    users = mapping_of(data, "users")
+    people = {name: each for name, each in mapping_of(users, "local").items() if isinstance(each, Mapping)}
+    groups = mapping_of(users, "groups")
     if "ldap" in users and "ad" in users:
         yield (
             ("users", "ad", KEY),
@@ -49,7 +49,7 @@ def user_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> _Pr
         )
     yield from _numbers(people, groups)
     yield from _memberships(people, groups)
-    if isinstance(_user_mapping(users, "ad").get("domain"), str):
+    if isinstance(mapping_of(users, "ad").get("domain"), str):
         yield from _algorithmic(users, people, groups)
     if provider is not None and provider.is_cloud:
         yield from _of_images(people, groups)
@@ -116,7 +116,7 @@ def _memberships(people: Mapping[str, Any], groups: Mapping[str, Any]) -> _Probl
 
 def _algorithmic(users: Mapping[str, Any], people: Mapping[str, Any], groups: Mapping[str, Any]) -> _Problems:
     """Numbers that SSSD may give somebody of the domain."""
-    if _user_mapping(users, "ad").get("ids", "algorithmic") != "algorithmic":
+    if mapping_of(users, "ad").get("ids", "algorithmic") != "algorithmic":
         return
     for path, number in _written(people, groups):
         if number in ALGORITHMIC:
@@ -153,7 +153,7 @@ def _written(people: Mapping[str, Any], groups: Mapping[str, Any]) -> Iterator[t
 def _secrets(users: Mapping[str, Any]) -> _Problems:
     """Secrets of a cloud are read by machines that it makes."""
     for kind, section in (("ldap", "bind"), ("ad", "join")):
-        secret = _user_mapping(_user_mapping(users, kind), section).get("secret")
+        secret = mapping_of(mapping_of(users, kind), section).get("secret")
         if isinstance(secret, str) and secret.startswith("arn:"):
             yield (
                 ("users", kind, section, "secret"),
@@ -165,7 +165,7 @@ def _secrets(users: Mapping[str, Any]) -> _Problems:
 
 
 def _homes(data: Mapping[str, Any], users: Mapping[str, Any], provider: ProviderKind | None) -> _Problems:
-    homes, filesystems = _user_mapping(users, "homes"), _user_mapping(data, "filesystems")
+    homes, filesystems = mapping_of(users, "homes"), mapping_of(data, "filesystems")
     name, path = homes.get("filesystem"), homes.get("path", "homes")
     if not isinstance(name, str):
         return
@@ -193,7 +193,7 @@ def _homes(data: Mapping[str, Any], users: Mapping[str, Any], provider: Provider
 
 def _within_libraries(data: Mapping[str, Any], name: str, path: str, *, written: bool) -> _Problems:
     """Homes inside or around a library: emptying the library would empty them."""
-    for library, each in _user_mapping(data, "libraries").items():
+    for library, each in mapping_of(data, "libraries").items():
         if not isinstance(each, Mapping) or each.get("filesystem") != name:
             continue
         other = each.get("path")
@@ -208,11 +208,6 @@ def _within_libraries(data: Mapping[str, Any], name: str, path: str, *, written:
                     "give homes a directory of their own, such as homes",
                 ),
             )
-
-
-def _user_mapping(data: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401
-    value = data.get(key) if isinstance(data, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
 
 
 Path = tuple[str, ...]
@@ -240,7 +235,7 @@ def fill_defaults(data: Any) -> Any:  # noqa: ANN401 - whatever YAML or a caller
 
 def libraries_without_filesystem(data: Mapping[str, Any]) -> frozenset[str]:
     """The libraries of plain data, before defaults are filled in, that name no file system."""
-    libraries = _mapping(data, "libraries")
+    libraries = mapping_of(data, "libraries")
     return frozenset(
         str(name)
         for name, library in libraries.items()
@@ -280,13 +275,8 @@ def _filled(name: Any, library: Any, only: str | None) -> Any:  # noqa: ANN401
 
 
 def _only_filesystem(data: Mapping[str, Any]) -> str | None:
-    names = list(_mapping(data, "filesystems"))
+    names = list(mapping_of(data, "filesystems"))
     return names[0] if len(names) == 1 and isinstance(names[0], str) else None
-
-
-def _mapping(data: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401
-    value = data.get(key) if isinstance(data, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
 
 
 def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
@@ -318,7 +308,7 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
     yield from machine_problems(data, provider)
     yield from only_on_problems(data)
     yield from user_problems(data, provider)
-    for name in _mapping(data, "silence"):
+    for name in mapping_of(data, "silence"):
         if name not in KNOWN and name not in (known := known_findings()):
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else "all findings: gridwright help grid-spec"
@@ -326,7 +316,7 @@ def cross_problems(data: Any) -> Iterator[Refused]:  # noqa: ANN401
 
 
 def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError | str]]:
-    defined = list(_mapping(data, "filesystems"))
+    defined = list(mapping_of(data, "filesystems"))
     to_be_planned = "requirements" in data and not data.get("filesystems")
     if not data.get("filesystems") and isinstance(data.get("filesystems", {}), Mapping) and not to_be_planned:
         yield from _no_filesystem(data)
@@ -336,10 +326,10 @@ def _library_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldErro
         yield from _placed_before_planning(data)
     if isinstance(data.get("libraries"), Mapping) and not data["libraries"]:
         yield ("libraries",), FieldError("no library is named", f"name one or more of {', '.join(ROLES)}")
-    for name, library in _mapping(data, "libraries").items():
+    for name, library in mapping_of(data, "libraries").items():
         if not isinstance(library, Mapping) or name not in ROLES or not defined:
             continue
-        kind = filesystem_kind_in(_mapping(data, "filesystems").get(str(library.get("filesystem"))))
+        kind = filesystem_kind_in(mapping_of(data, "filesystems").get(str(library.get("filesystem"))))
         if library.get("layout") is not None and kind is not None and not kind.spec_model.takes_layouts:
             yield (
                 ("libraries", name, "layout"),
@@ -379,7 +369,7 @@ def _no_filesystem(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError |
 
 
 def _placed_before_planning(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
-    for name, library in _mapping(data, "libraries").items():
+    for name, library in mapping_of(data, "libraries").items():
         if name in ROLES and isinstance(library, Mapping) and isinstance(library.get("filesystem"), str):
             yield (
                 ("libraries", name, "filesystem"),
@@ -397,7 +387,7 @@ def _nodes_by_type(data: Mapping[str, Any], provider: ProviderKind) -> Iterator[
     to_be_planned = "requirements" in data and "nodes" not in data
     if provider.is_cloud and "nodes" not in data and not to_be_planned:
         yield (), "nodes"
-    for name, group in _mapping(data, "nodes").items():
+    for name, group in mapping_of(data, "nodes").items():
         if not isinstance(group, Mapping):
             continue
         # A spec with requirements leaves it to the plan.
@@ -427,7 +417,7 @@ def _other_sections(data: Mapping[str, Any], provider: ProviderKind) -> Iterator
 
 def _growth_problems(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
     """Libraries that are to hold less in a year than now: a plan is for growth alone."""
-    for name, library in _mapping(data, "libraries").items():
+    for name, library in mapping_of(data, "libraries").items():
         if not isinstance(library, Mapping) or "capacity_in_12_months" not in library:
             continue
         now, later = (_bytes(library.get(field)) for field in ("capacity", "capacity_in_12_months"))
@@ -455,7 +445,7 @@ def _bytes(written: object) -> int | None:
 def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldError]]:
     """Libraries within each other: emptying the one would empty the other."""
     seen: list[tuple[str, str, str]] = []
-    for name, library in _mapping(data, "libraries").items():
+    for name, library in mapping_of(data, "libraries").items():
         if name not in ROLES or not isinstance(library, Mapping):
             continue
         filesystem, path = library.get("filesystem"), library.get("path")
@@ -478,7 +468,7 @@ def _shared_directories(data: Mapping[str, Any]) -> Iterator[tuple[Path, FieldEr
 
 def _of_kinds(data: Mapping[str, Any], provider: ProviderKind | None) -> Iterator[tuple[Path, FieldError]]:
     """What kinds of file systems know of their own fields, and of their provider."""
-    for name, filesystem in _mapping(data, "filesystems").items():
+    for name, filesystem in mapping_of(data, "filesystems").items():
         kind = filesystem_kind_in(filesystem)
         if kind is None:
             continue
@@ -493,7 +483,7 @@ def _named_nodes(data: Mapping[str, Any], provider: ProviderKind | None) -> Iter
     """Hosts of groups: whether the provider lets a site name them, and whether they are counted right."""
     scheduler = scheduler_kind_in(data)
     whose: dict[str, str] = {}
-    for name, group in _mapping(data, "nodes").items():
+    for name, group in mapping_of(data, "nodes").items():
         named = _named(group)
         if named is None:
             continue

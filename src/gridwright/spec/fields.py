@@ -178,3 +178,9 @@ HostName = Annotated[
 
 Reason = Annotated[str, PlainValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
 """Why a finding is silenced."""
+
+
+def mapping_of(data: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401 - plain data
+    """What a mapping of a document has under a key; an empty one where either is none."""
+    value = data.get(key) if isinstance(data, Mapping) else None
+    return value if isinstance(value, Mapping) else {}

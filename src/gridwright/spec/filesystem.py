@@ -1,4 +1,7 @@
-"""File systems in a grid spec: what every kind has, and the kinds by the name that `type` gives them."""
+"""File systems in a grid spec: the kinds by the name that `type` gives them, and what every kind has.
+
+Disks, and servers that have them, are what they are built from.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,72 @@ from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 from pydantic import Field, SerializeAsAny
 
 from gridwright.errors import Finding
-from gridwright.spec.fields import Change, Directory, Update
+from gridwright.spec.fields import Change, Directory, SpecModel, Update
 from gridwright.spec.kinds import KindRegistry, KindSection, OfItsKind
 from gridwright.spec.provider import ProviderKind
 from gridwright.spec.repository import DirectoryLink
-from gridwright.spec.storage import Disks, Servers
-from gridwright.yamltext.fields import FieldError
+from gridwright.yamltext.fields import FieldError, Size, TotalRate
+
+INSTANCE_STORE = "instance-store"
+"""The `type` of disks that belong to the machine itself, and are empty after it was stopped."""
+MOST_DISKS = 128
+"""Most disks of one node or server: what a Nitro machine can attach of all kinds."""
+MOST_SERVERS = 1_000
+"""Most servers of a file system."""
+
+
+class Disks(SpecModel):
+    """Disks that are alike, striped over (RAID 0 on a node, one target each on a server)."""
+
+    type: Annotated[str, Update(Change.REBUILD, "data are copied to disks of the other type")] = Field(
+        description="instance-store for the machine's own disks, or a type of block volume, such as gp3."
+    )
+    count: Annotated[int | None, Update(Change.REBUILD, "a stripe has its disks for good")] = Field(
+        default=None,
+        ge=1,
+        le=MOST_DISKS,
+        description="How many disks each machine has for it. By default all of an instance store, or 1.",
+    )
+    size: Annotated[Size | None, Update(Change.LIVE, "volumes grow while they are used")] = Field(
+        default=None, description="The size of each volume, such as 2 TiB; instance stores have their own."
+    )
+    iops: Annotated[int | None, Update(Change.LIVE, "volumes change while they are used")] = Field(
+        default=None,
+        ge=1,
+        description="Operations per second bought for each volume, where the type sells them.",
+    )
+    throughput: Annotated[TotalRate | None, Update(Change.LIVE, "volumes change while they are used")] = (
+        Field(
+            default=None,
+            description="The rate bought for each volume, where the type sells it, such as 500 MB/s.",
+        )
+    )
+
+
+class Servers(SpecModel):
+    """Servers of a file system that are alike."""
+
+    instance: Annotated[
+        str, Update(Change.ROLLING, "servers are replaced one at a time, while all others serve")
+    ] = Field(description="The instance type or shape of each server, such as c5n.9xlarge.")
+    count: Annotated[int, Update(Change.REBUILD, "targets are added or emptied by hand")] = Field(
+        default=1, ge=1, le=MOST_SERVERS, description="How many servers there are."
+    )
+    disks: Annotated[Disks | None, Update(Change.REBUILD, "data live on them and have to be copied")] = Field(
+        default=None, description="The disks that each server serves."
+    )
+
+
+class Delivery(SpecModel):
+    """What the disks of a node are known to deliver."""
+
+    write: Annotated[TotalRate | None, Update(Change.LIVE, "only predictions read it")] = Field(
+        default=None, description="Written in all, such as 1 GB/s."
+    )
+    read: Annotated[TotalRate | None, Update(Change.LIVE, "only predictions read it")] = Field(
+        default=None, description="Read in all, such as 1 GB/s."
+    )
+
 
 NEW_KIND = Update(Change.REBUILD, "another kind of file system is a new one; its data are copied")
 """The policy of every kind's field `type`."""

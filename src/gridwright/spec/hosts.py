@@ -16,6 +16,13 @@ _EXAMPLE = "write names such as node[001-016], or login1,login2"
 _ALLOWED = r"[A-Za-z0-9.,\[\]-]{1,4096}"
 
 
+def group_names(group: str, hosts: str | None, count: int) -> list[str]:
+    """The names of the machines of a group: hosts as they are given, else the group's name and a number."""
+    if hosts is not None:
+        return expand_hosts(hosts)
+    return [f"{group}{number}" for number in range(1, count + 1)]
+
+
 def expand_hosts(text: str) -> list[str]:
     """The names of a folded set, in its order, as ClusterShell and Slurm write it.
 

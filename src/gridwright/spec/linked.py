@@ -1,13 +1,40 @@
-"""Repositories that file systems carry themselves, whichever section of the grid spec says so."""
+"""Repositories of a grid, whichever section of its spec names them.
+
+Some are carried by file systems themselves; for the others a user is registered with Lustre's changelogs.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from gridwright.spec.model import GridSpec
-from gridwright.spec.repository import DirectoryLink
-from gridwright.spec.schedule import AT_ONCE, NEVER, Schedule
+from gridwright.spec.repository import AT_ONCE, NEVER, DirectoryLink, Schedule
+
+_PREFIX = "gw-"
+"""Names of users of Gridwright's begin so."""
+_DIRECTORY = "/etc/gridwright"
+_READABLE, _DIGITS = 5, 6
+"""A name has 15 characters at most: letters, digits, - and _ (`mdd_changelog_name_check` of mdd_device.c)."""
+
+
+def changelog_user(spec: GridSpec, repository: str) -> str | None:
+    """The name that a repository is registered under at each MDT; None where it is exported by scans.
+
+    Grids that share a Lustre have other names for repositories of one name.
+    """
+    if spec.repositories[repository].export.by != "changelog":
+        return None
+    readable = re.sub(r"[^A-Za-z0-9_]", "_", repository)[:_READABLE]
+    digest = hashlib.sha256(f"{spec.name}/{repository}".encode()).hexdigest()
+    return f"{_PREFIX}{readable}-{digest[:_DIGITS]}"
+
+
+def users_file(repository: str) -> str:
+    """Where the machine that exports has who is registered for a repository."""
+    return f"{_DIRECTORY}/changelog-{repository}.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,28 @@
-"""Reads a file into a GridSpec, or reports everything that is wrong with the file."""
+"""Reads a file into a GridSpec, or reports everything that is wrong with it, each problem at its place."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from gridwright.errors import nearest
+from gridwright.errors import Problem, nearest
 from gridwright.spec.model import GridSpec
-from gridwright.yamltext.load import parse, read_file
-from gridwright.yamltext.source import FileFormat
+from gridwright.yamltext.document import compose
+from gridwright.yamltext.load import parse, position, read_file
+from gridwright.yamltext.source import FileFormat, SourceText, sentence
+
+
+def problem_at(spec: GridSpec, path: tuple[str, ...], what: str, remedy: str) -> Problem:
+    """A problem with the field at `path`, with line and caret where the spec was read from text.
+
+    A path that is not written out (a default) is put at the nearest section that is.
+    """
+    field = ".".join(path) or None
+    if not spec.source_text:
+        return Problem(what=what, field=field, remedy=sentence(remedy))
+    source = SourceText(str(spec.file or "grid.yaml"), spec.source_text)
+    return source.problem(position(compose(source, GRID_SPEC), path), what, remedy, field)
+
 
 GRID_SPEC = FileFormat(
     name="grid spec",

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from gridwright.errors import nearest
 from gridwright.spec.fields import Change, SpecModel, Update
-from gridwright.spec.hosts import HostSet, expand_hosts
+from gridwright.spec.hosts import HostSet, expand_hosts, group_names
 from gridwright.spec.provider import ProviderKind
 from gridwright.spec.scheduler import scheduler_kind_in
 from gridwright.spec.site_setup import GROUPS
@@ -99,9 +99,7 @@ class MachineGroup(SpecModel):
 
     def machine_names(self, group: str) -> list[str]:
         """The names of its machines: hosts as they are given, else the group's name and a number."""
-        if self.hosts is not None:
-            return expand_hosts(self.hosts)
-        return [f"{group}{number}" for number in range(1, self.count + 1)]
+        return group_names(group, self.hosts, self.count)
 
 
 def counted(groups: Any) -> Any:  # noqa: ANN401 - plain data

@@ -28,24 +28,21 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
-from gridwright.spec.buying import BOUGHT, MaxPrice, Reservation
 from gridwright.spec.crosscheck import MAX_NODES, cross_problems, fill_defaults, libraries_without_filesystem
 from gridwright.spec.fields import Change, Directory, Name, Reason, SpecModel, Update
 from gridwright.spec.filesystem import AnyFileSystem, FileSystem
 from gridwright.spec.findings import known_findings
-from gridwright.spec.hosts import HostSet, expand_hosts
+from gridwright.spec.hosts import HostSet, group_names
 from gridwright.spec.library import Library
 from gridwright.spec.machines import MachineGroup
 from gridwright.spec.monitoring import MonitoringField
-from gridwright.spec.power import IDLE_S, POWERED
+from gridwright.spec.power import BOUGHT, IDLE_S, POWERED, MaxPrice, Reservation
 from gridwright.spec.provider import PROVIDERS, ProviderKind, ProviderSection, provider_in
-from gridwright.spec.repositories import LibraryRepository
-from gridwright.spec.repository import DirectoryLink, scheme_of
-from gridwright.spec.requirements import Requirements
+from gridwright.spec.repository import DirectoryLink, LibraryRepository, scheme_of
+from gridwright.spec.requirements import Requirements, Workload
 from gridwright.spec.scheduler import AnyScheduler, default_scheduler
 from gridwright.spec.site_setup import SiteSetup
 from gridwright.spec.users import Users
-from gridwright.spec.workload import Workload
 from gridwright.yamltext.fields import Duration, FieldError, Size
 from gridwright.yamltext.source import show
 from gridwright.yamltext.structure import Model, placed, validated_with
@@ -221,9 +218,7 @@ class NodeGroup(SpecModel):
 
     def node_names(self, group: str) -> list[str]:
         """The names of its nodes: hosts as they are given, else the group's name and a number."""
-        if self.hosts is not None:
-            return expand_hosts(self.hosts)
-        return [f"{group}{number}" for number in range(1, self.count + 1)]
+        return group_names(group, self.hosts, self.count)
 
 
 class GridSpec(SpecModel):

@@ -1,4 +1,4 @@
-"""What the spec, and the rooms below the providers, ask of a provider."""
+"""What the spec, `gridwright init`, and the rooms below the providers ask of a provider."""
 
 from __future__ import annotations
 
@@ -12,11 +12,24 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from gridwright.errors import Finding
+from gridwright.errors import Finding, input_error
 from gridwright.spec.fields import SpecModel, Update
 from gridwright.spec.kinds import KindRegistry
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.structure import Refused
+
+
+def init_text(provider: str = "local") -> str:
+    """A commented grid spec for a provider, which `check` accepts.
+
+    Raises GridwrightError (status INPUT) for a provider that is unknown.
+    """
+    try:
+        return PROVIDERS.get(provider).template()
+    except FieldError as error:
+        raise input_error(
+            error.text, where="--provider", remedy=error.remedy[:1].upper() + error.remedy[1:]
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gridwright.errors import nearest
+from gridwright.spec.fields import mapping_of
 from gridwright.spec.filesystem import FileSystem, filesystem_kind_in
 from gridwright.spec.provider import ProviderKind
 from gridwright.spec.repository import (
     BUCKET_PATTERN,
     NAMESPACED_SCHEME,
+    NEVER,
     NamespacedPlace,
+    Schedule,
     is_bucket,
+    read_schedule,
     scheme_of,
 )
-from gridwright.spec.schedule import NEVER, Schedule, read_schedule
 from gridwright.units import UnitError
 from gridwright.yamltext.fields import FieldError, read_duration
 from gridwright.yamltext.source import show
@@ -118,9 +121,6 @@ def job_link_problems(name: str, section: Mapping[str, Any], kind: str) -> _Wron
         )
 
 
-Wrong = Iterator[tuple[tuple[str, ...], FieldError]]
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where files and objects of a repository are; empty texts are not known."""
@@ -137,16 +137,18 @@ class _Place:
     """Whether the section of its file system says so."""
 
 
-def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> Wrong:
+def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) -> _Wrong:
     """Unknown libraries, one within another, a bucket twice, and schedules that nothing can keep.
 
     Values that cannot be read are passed over; the models tell of them.
     """
     sections = {
-        str(name): each for name, each in _mapping(data, "repositories").items() if isinstance(each, Mapping)
+        str(name): each
+        for name, each in mapping_of(data, "repositories").items()
+        if isinstance(each, Mapping)
     }
-    filesystems = _mapping(data, "filesystems")
-    libraries = _mapping(data, "libraries")
+    filesystems = mapping_of(data, "filesystems")
+    libraries = mapping_of(data, "libraries")
     places = list(_own_links(filesystems)) if sections else []
     linked: dict[str, list[str]] = {}
     archives: dict[tuple[str, int], str] = {}
@@ -198,7 +200,7 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
         yield from _exports(filesystem, filesystems[filesystem], {name: sections[name] for name in names})
 
 
-def _other_store(name: str, section: Mapping[str, Any], kind: str, model: type[FileSystem]) -> Wrong:
+def _other_store(name: str, section: Mapping[str, Any], kind: str, model: type[FileSystem]) -> _Wrong:
     """A store that the file system does not go to: it would link the bucket of this name in its own one."""
     try:
         host = urlsplit(str(section.get("endpoint", ""))).hostname
@@ -215,7 +217,7 @@ def _other_store(name: str, section: Mapping[str, Any], kind: str, model: type[F
         )
 
 
-def _same_archive(name: str, first: str) -> Wrong:
+def _same_archive(name: str, first: str) -> _Wrong:
     if name != first:
         yield (
             ("repositories", name, "hsm_archive"),
@@ -226,7 +228,7 @@ def _same_archive(name: str, first: str) -> Wrong:
         )
 
 
-def _changelogs(name: str, filesystem: Mapping[str, Any], model: type[FileSystem]) -> Wrong:
+def _changelogs(name: str, filesystem: Mapping[str, Any], model: type[FileSystem]) -> _Wrong:
     """Changelogs of servers that Gridwright's playbook reaches together with the nodes."""
     why = ""
     if not model.has_changelogs:
@@ -237,7 +239,7 @@ def _changelogs(name: str, filesystem: Mapping[str, Any], model: type[FileSystem
         yield ("repositories", name, "export", "by"), FieldError(why, "write scan, or remove the field")
 
 
-def _no_library(name: str, library: str, libraries: Mapping[str, Any]) -> Wrong:
+def _no_library(name: str, library: str, libraries: Mapping[str, Any]) -> _Wrong:
     known = [str(each) for each in libraries]
     if library in ("data", "work", "util"):
         near = nearest(library, known)
@@ -282,7 +284,7 @@ def _own_links(filesystems: Mapping[str, Any]) -> Iterator[_Place]:
             )
 
 
-def _overlapping(place: _Place, other: _Place) -> Wrong:
+def _overlapping(place: _Place, other: _Place) -> _Wrong:
     if other.is_own and scheme_of(place.bucket) != scheme_of(other.bucket):
         # Gridwright may carry a part of what a file system copies to another place by its own section.
         return
@@ -334,7 +336,7 @@ def _plans(section: Mapping[str, Any]) -> dict[tuple[str, str], Schedule]:
     return found
 
 
-def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int) -> Wrong:
+def _schedules(name: str, section: Mapping[str, Any], kind: str, by_itself: int) -> _Wrong:
     plans = _plans(section)
     for field, plan in plans.items():
         if plan.is_at_once and not by_itself:
@@ -387,7 +389,7 @@ def _seconds(written: object) -> float | None:
         return None
 
 
-def _links(filesystem: str, section: Mapping[str, Any], names: list[str]) -> Wrong:
+def _links(filesystem: str, section: Mapping[str, Any], names: list[str]) -> _Wrong:
     """What a file system that links directories by itself cannot have beside."""
     kind = filesystem_kind_in(section)
     model: type[FileSystem] = kind.spec_model if kind is not None else FileSystem
@@ -410,7 +412,7 @@ def _links(filesystem: str, section: Mapping[str, Any], names: list[str]) -> Wro
 
 def _exports(
     filesystem: str, section: Mapping[str, Any], repositories: Mapping[str, Mapping[str, Any]]
-) -> Wrong:
+) -> _Wrong:
     """Exports by tasks beside those at once, and names that would be two repositories.
 
     Automatic export has to be off for tasks that export (Amazon FSx API Reference, DeleteFileSystem).
@@ -454,11 +456,6 @@ def _is_all(path: tuple[str, ...], link: Mapping[str, Any]) -> bool:
 
 def _nodes(data: Mapping[str, Any]) -> int:
     """How many nodes the groups have, as far as that is written."""
-    groups = _mapping(data, "nodes").values()
+    groups = mapping_of(data, "nodes").values()
     counts = [group.get("count", 1) for group in groups if isinstance(group, Mapping)]
     return sum(count for count in counts if isinstance(count, int))
-
-
-def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = data.get(key)
-    return value if isinstance(value, Mapping) else {}

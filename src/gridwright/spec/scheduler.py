@@ -78,7 +78,7 @@ class SchedulerSection(KindSection):
     remembers_jobs_s: ClassVar[float | None] = None
     """How long it knows of a job after its end; None where that is its administrator's choice."""
     job_options: ClassVar[frozenset[str]] = frozenset()
-    """The options of a job that it can do, by their names in `gridwright.schedulers.job_options`; a job with
+    """The options of a job that it can do, by their names in `gridwright.schedulers.job`; a job with
     another one is refused when it is submitted."""
     job_options_instead: ClassVar[Mapping[str, str]] = {}
     """What to use instead of an option that it cannot do, or of a type of dependency (`after any`), where it

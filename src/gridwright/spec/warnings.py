@@ -1,21 +1,68 @@
-"""What will hurt in a valid grid spec: each finding with a stable name, the reason and a remedy."""
+"""What will hurt in a valid grid spec: each finding with a stable name, the reason and a remedy.
+
+What libraries require when they are busy at the same time is here, too: every command goes by that one
+rule.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import combinations
 
 from gridwright.errors import Finding
-from gridwright.spec.at_once import peak_factor_of, required_at_once
 from gridwright.spec.crosscheck import ROLES
 from gridwright.spec.filesystem import FILESYSTEMS
 from gridwright.spec.findings import unsilenced
 from gridwright.spec.model import GridSpec
 from gridwright.units import Rate, format_rate
+
+
+@dataclass(frozen=True, slots=True)
+class PeakFactor:
+    """The part of the sum of all libraries' rates that must be there at the same time, and who says so."""
+
+    value: float
+    source: str
+
+    def required(self, rates: Collection[float]) -> float:
+        """What must be there for libraries that share a resource, in the unit of their rates.
+
+        The largest rate of a single library, or this part of their sum, whichever is larger.
+        """
+        return max(max(rates, default=0.0), self.value * sum(rates) if len(rates) > 1 else 0.0)
+
+    @property
+    def reason(self) -> str:
+        """Why it is this part, in words."""
+        return "all may peak together" if self.value >= 1 else "they do not all peak together"
+
+
+@cache
+def published_peak_factor() -> PeakFactor:
+    """The factor of a spec that states none, from data/peak_factor.csv."""
+    text = resources.files("gridwright.spec").joinpath("data/peak_factor.csv").read_text("utf-8")
+    (row,) = csv.DictReader(text.splitlines())
+    return PeakFactor(float(row["factor"]), row["source"])
+
+
+def peak_factor_of(spec: GridSpec) -> PeakFactor:
+    """The factor that a spec states, or the published one."""
+    stated = spec.requirements.peak_factor if spec.requirements else None
+    return published_peak_factor() if stated is None else PeakFactor(stated, "the grid spec")
+
+
+def _required_at_once(spec: GridSpec, rates: Collection[float]) -> str:
+    """What libraries with these rates per core need of disks they share, and why, in words."""
+    factor = peak_factor_of(spec)
+    required = format_rate(factor.required(rates), per_core=True)
+    if factor.required(rates) > factor.value * sum(rates):
+        return f"{required}, what the fastest of them requires alone"
+    return f"{required}, {factor.value:.3g} of the sum of their rates: {factor.reason}"
+
 
 # Beyond these a figure is more likely a slip of the unit than a choice.
 _FAR_BELOW = 0.5
@@ -73,7 +120,7 @@ def _shared_disks(spec: GridSpec) -> Iterator[Finding]:
             "warning",
             "shared-disks",
             f"libraries {_listed(list(sharing))} share file system {name}: when they are busy at the same "
-            f"time, its disks must deliver {required_at_once(spec, rates)}",
+            f"time, its disks must deliver {_required_at_once(spec, rates)}",
             f"Give the busiest library disks of its own, or prove that {name} delivers {required}",
         )
 

@@ -37,15 +37,17 @@ from gridwright.runs.workload_events import (
     WorkloadEvent,
 )
 from gridwright.schedulers.process_tree import adopt_orphans, descendants, kill_all
-from gridwright.workload.data_preparation import DataPreparation
-from gridwright.workload.data_set import DataSet
+from gridwright.workload.data_set import DataPreparation, DataSet
 from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
-from gridwright.workload.launches.guard import GONE_S, GRACE_S
-from gridwright.workload.launches.launcher import EndedLaunch, Launcher, Surroundings
-from gridwright.workload.messages import RunRequest
-from gridwright.workload.node_samples import NodeSampler
+from gridwright.workload.launches.launcher import (
+    LAST_WORDS_S,
+    EndedLaunch,
+    Launcher,
+    NodeSampler,
+    Surroundings,
+)
+from gridwright.workload.messages import RunRequest, scale
 from gridwright.workload.private_directories import PrivateDirectories, remove_stale
-from gridwright.workload.scales import scale
 
 _SAMPLE_S = 1.0
 
@@ -147,7 +149,6 @@ class Running:
 
 
 _TICK_S = 0.2
-_LAST_WORDS_S = GRACE_S + GONE_S + 1.0
 
 
 def main() -> None:
@@ -272,7 +273,7 @@ class Agent:
                 self._turn()
                 running.tick()
             if self._stop:
-                running.stop(self._turn, _LAST_WORDS_S)
+                running.stop(self._turn, LAST_WORDS_S)
             running.close()
         finally:
             presence.end(kept=self._request.keep)

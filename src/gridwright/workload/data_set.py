@@ -1,4 +1,4 @@
-"""A data set on disk: its manifest, what of it is there, and what a launch needs to know of it.
+"""A data set on disk: its manifest, what of it is there, how an agent has it made, and how it is removed.
 
     DATA/gridwright-workload/<scale>-seed<seed>-v<version>/
         manifest.json
@@ -6,9 +6,9 @@
 
 It is kept from run to run. `gridwright workload clean` removes it.
 
-Other users may write the library. So a data set is believed only below directories of root's or of the user
-who runs this that nobody else can write; else that user has own ones in DATA/gridwright-workload-UID. All is
-opened name by name from the library on, without following links.
+Other users may write the library. So a data set is believed only below directories of root's or of the
+user who runs this that nobody else can write; else that user has own ones in DATA/gridwright-workload-UID.
+All is opened name by name from the library on, without following links.
 """
 
 from __future__ import annotations
@@ -19,24 +19,34 @@ import fcntl
 import json
 import os
 import re
+import selectors
 import stat
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridwright.atomic import write_atomically
-from gridwright.beneath import DIRECTORY, descriptor_path
-from gridwright.errors import GridwrightError
+from gridwright.beneath import DIRECTORY, descriptor_path, remove_tree
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
+from gridwright.messages import encode
+from gridwright.own_directories import temporary_directory
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, DataFailed, DataReady, WorkloadEvent
 from gridwright.trusted import open_directory, read_file, why_untrusted
-from gridwright.workload.scales import Scale
-from gridwright.workload.table_facts import TableFacts
+from gridwright.workload.launches.program_request import TableFacts
+from gridwright.workload.messages import DataRequest, RunRequest, Scale
+from gridwright.workload.programs.program import absent_engines
 
 if TYPE_CHECKING:
     from gridwright.workload.messages import Made
+    from gridwright.workload.session import OnGrid
+
 
 HOME = "gridwright-workload"
-MANIFEST = "manifest.json"
+_MANIFEST = "manifest.json"
 _LOCK = ".maker"
 """Who makes the data set has it; nobody else can open it."""
 _IN_USE = ".in-use"
@@ -87,7 +97,7 @@ class DataSet:
         """
         try:
             with self._opened() as directory:
-                manifest = json.loads(read_file(directory, MANIFEST, _MOST_BYTES))
+                manifest = json.loads(read_file(directory, _MANIFEST, _MOST_BYTES))
                 if manifest["units"] != self.scale.units:
                     return {}
                 found = manifest["tables"].items()
@@ -116,7 +126,7 @@ class DataSet:
             "tables": dict(sorted(tables.items())),
         }
         with self._opened() as directory:
-            place = Path(descriptor_path(directory)) / MANIFEST
+            place = Path(descriptor_path(directory)) / _MANIFEST
             write_atomically(place, json.dumps(manifest, indent=1) + "\n", 0o644)
 
     def facts(self, copy: int) -> dict[str, TableFacts]:
@@ -308,7 +318,7 @@ def _remove_set(home: int, name: str) -> bool:
         opened.enter_context(_locked(place, _LOCK, fcntl.LOCK_EX, 0o600))
         opened.enter_context(_locked(place, _IN_USE, fcntl.LOCK_EX, 0o644))
         # Without it nobody begins to use the tables.
-        _unlink(place, [MANIFEST])
+        _unlink(place, [_MANIFEST])
         for copy in _names(place, _COPY):
             with contextlib.suppress(NotADirectoryError), _subdirectory(place, copy) as tables:
                 _unlink(tables, _names(tables, _OUR_FILES))
@@ -318,3 +328,152 @@ def _remove_set(home: int, name: str) -> bool:
     with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=home)
     return True
+
+
+_STOP_S = 1.0
+
+
+class DataPreparation:
+    """Runs `gridwright.workload.prepare`; `ended` and `status` say how it goes."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        selector: selectors.BaseSelector,
+        say: Callable[[WorkloadEvent], None],
+    ) -> None:
+        """Start it. Raises OSError."""
+        self._say = say
+        self._selector = selector
+        self._rest = b""
+        self._ready = False
+        self.ended = False
+        self.status: ExitStatus | None = None
+        if lacking := absent_engines():
+            self._fail(
+                f"the engines of the tests are not installed: {', '.join(lacking)}",
+                "run: pip install 'gridwright[workload]'",
+            )
+            return
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gridwright.workload.prepare", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        asked = DataRequest(
+            libraries=request.libraries,
+            scale=request.scale,
+            seed=request.seed,
+            copies=request.copies,
+            streams=[[launch.test for launch in stream] for stream in request.streams],
+            keep=request.keep,
+            workers=request.workers,
+        )
+        if self._process.stdin is not None:
+            self._process.stdin.write(encode(asked) + b"\n")
+            self._process.stdin.flush()
+        if self._process.stdout is not None:
+            selector.register(self._process.stdout.fileno(), selectors.EVENT_READ, self._read)
+
+    def stop(self) -> None:
+        """End it; it removes what is half made."""
+        if self.ended:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def _read(self) -> None:
+        if self._process.stdout is None:
+            return
+        fd = self._process.stdout.fileno()
+        chunk = os.read(fd, 1 << 16)
+        if not chunk:
+            self._selector.unregister(fd)
+            self._finish()
+            return
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            event = WORKLOAD_EVENTS.read(json.loads(line))
+            if isinstance(event, DataFailed):
+                self.status = event.exit
+                for problem in event.problems:
+                    self._say(problem)
+            elif event is not None:
+                self._ready = self._ready or isinstance(event, DataReady)
+                self._say(event)
+
+    def _finish(self) -> None:
+        self.ended = True
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_S)
+        if not self._ready and self.status is None:
+            self._fail(
+                f"the process that makes the data ended without a word ({self._process.returncode})",
+                "look into the run's log, and for an out-of-memory kill in `dmesg`",
+            )
+
+    def _fail(self, what: str, remedy: str) -> None:
+        self.ended = True
+        self.status = ExitStatus.ENVIRONMENT
+        self._say(Problem(what=what, remedy=remedy))
+
+
+def clean(libraries: dict[str, Path], place: OnGrid | None, stop: threading.Event) -> list[str]:
+    """Remove the data sets in the library data; returns their directories.
+
+    `place` None means this machine. Raises GridwrightError (ENVIRONMENT) where a run uses the data, or where
+    they cannot be removed, and KeyboardInterrupt where `stop` was set meanwhile.
+    """
+    if place is None:
+        return _remove(libraries["data"])
+    return _remove_on_node(place, libraries, stop)
+
+
+def _remove(directory: Path) -> list[str]:
+
+    try:
+        return [str(path) for path in remove_data(directory)]
+    except Locked:
+        raise _in_use(directory) from None
+    except OSError as error:
+        raise environment_error(
+            f"cannot be removed: {error.strerror}", where=str(error.filename or directory)
+        ) from error
+
+
+def _remove_on_node(place: OnGrid, libraries: dict[str, Path], stop: threading.Event) -> list[str]:
+    """The same by a job on a node: this machine may not see the library."""
+    from gridwright.runs.workload_events import WORKLOAD_EVENTS, ChoreDone
+
+    problems: list[Problem] = []
+    done: ChoreDone | None = None
+    scratch = temporary_directory("gridwright-clean-")
+    try:
+        with place.worker(place.request(libraries), scratch / "log") as agent:
+            for event in map(WORKLOAD_EVENTS.read, agent.events(stop)):
+                if isinstance(event, Problem):
+                    problems.append(event)
+                elif isinstance(event, ChoreDone):
+                    done = event
+    finally:
+        remove_tree(scratch)
+    if stop.is_set():
+        raise KeyboardInterrupt
+    if done is not None and done.locked:
+        raise _in_use(libraries["data"])
+    if problems:
+        raise GridwrightError(*problems, status=ExitStatus.ENVIRONMENT)
+    if done is None:
+        raise environment_error(f"the data were not removed: {agent.end}")
+    return done.removed
+
+
+def _in_use(directory: Path) -> GridwrightError:
+    return environment_error(
+        "a run is making data there, or uses it, now",
+        where=str(directory),
+        remedy="wait until it has ended; a shared file system keeps the locks of a lost node for minutes",
+    )

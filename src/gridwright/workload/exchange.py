@@ -10,6 +10,10 @@ It lies in the grid's state directory, which all nodes and the coordinator see a
         NAME.events              what it says meanwhile, a JSON document a line
         NAME.result.json         what came of it
         NODE.samples             samples of a node, a JSON document a line
+
+`python -m gridwright.workload.node_jobs.launch REQUEST.json` and `... .chore REQUEST.json` run on a node.
+Each says that it started, does its work, and writes its result. A job that is started again, since its
+node was lost after it had written that, has nothing to do.
 """
 
 from __future__ import annotations
@@ -17,20 +21,28 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import selectors
+import signal
+import socket
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from gridwright.atomic import write_atomically
 from gridwright.beneath import owner_of, remove_tree
 from gridwright.errors import GridwrightError
-from gridwright.messages import encode
-from gridwright.runs.process import is_alive, process_facts
+from gridwright.messages import MessageError, decode, encode
+from gridwright.runs.worker_process import is_alive, process_facts
+from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent
+from gridwright.schedulers.process_tree import adopt_orphans
 from gridwright.state_parts import fresh_directory
 from gridwright.trusted import open_directory
+from gridwright.workload.messages import JobStart
 
-HOME = "workload"
+_HOME = "workload"
 BEAT_S = 5.0
 SILENT_S = 60.0
 """A job whose coordinator gave no heartbeat for so long ends."""
@@ -57,7 +69,7 @@ class ExchangeDirectory:
     @classmethod
     def create(cls, state: Path) -> ExchangeDirectory:
         """Make one in a grid's state directory. Raises OSError and GridwrightError."""
-        path = fresh_directory(state, HOME)
+        path = fresh_directory(state, _HOME)
         write_atomically(path / _MARKER, json.dumps({"process": process_facts()}) + "\n")
         (path / _ALIVE).touch()
         return cls(path)
@@ -181,7 +193,7 @@ def dead_runs(state: Path) -> list[ExchangeDirectory]:
     """The runs of this user on a grid whose coordinator was killed."""
     return [
         ExchangeDirectory(marker.parent)
-        for marker in sorted((state / HOME).glob(f"*/{_MARKER}"))
+        for marker in sorted((state / _HOME).glob(f"*/{_MARKER}"))
         if _is_own(marker.parent) and not _lives(marker)
     ]
 
@@ -205,3 +217,64 @@ def _lives(marker: Path) -> bool:
         # Another command has just removed it, or is making it.
         return True
     return alive
+
+
+_TICK_S = 0.2
+Asked = TypeVar("Asked")
+
+
+class NodeJob(Generic[Asked]):
+    """A job on a node: its loop, and whether it was told to stop."""
+
+    def __init__(self, request: Asked, exchange: ExchangeDirectory, name: str) -> None:
+        self.request = request
+        self.exchange = exchange
+        self.name = name
+        self.node = socket.gethostname()
+        self.selector = selectors.DefaultSelector()
+        self.stopped = False
+        self._heartbeat = Heartbeat(exchange.path)
+
+    def say(self, event: WorkloadEvent) -> None:
+        """Tell the coordinator something; without a coordinator the job ends soon."""
+        with contextlib.suppress(OSError):
+            self.exchange.append(self.name, EVENTS, WORKLOAD_EVENTS.plain(event))
+
+    def turn(self) -> None:
+        """Wait a moment for what happens."""
+        for key, _ in self.selector.select(_TICK_S):
+            key.data()
+        if self._heartbeat.lost():
+            self.stopped = True
+
+    def heed_orders(self) -> None:
+        """Have SIGTERM and its like stop the job in order, and orphans end here."""
+        adopt_orphans()
+        wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._ordered)
+        self.selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
+
+    def _ordered(self, *_: object) -> None:
+        self.stopped = True
+
+
+def serve(kind: type[Asked], work: Callable[[NodeJob[Asked]], object]) -> None:
+    """Do what the request in argument 1 asks for, and write what came of it."""
+    path = Path(sys.argv[1])
+    exchange, name = ExchangeDirectory(path.parent), path.name.removesuffix(REQUEST)
+    try:
+        if exchange.file(name, RESULT).exists():
+            return
+        job = NodeJob(decode(path.read_bytes(), kind), exchange, name)
+        job.heed_orders()
+        exchange.append(name, STARTED, JobStart(job.node, time.time(), os.getpid()))
+    except FileNotFoundError:
+        # The run is over.
+        return
+    except MessageError as error:
+        sys.exit(f"{path.name} is not as agreed: {error}: install the same gridwright on all nodes")
+    result = work(job)
+    with contextlib.suppress(FileNotFoundError):
+        exchange.write(name, RESULT, result)

@@ -1,8 +1,9 @@
-"""A matrix: which tests run, in which streams, and how it grows with the grid."""
+"""A matrix: which tests run, in which streams, how it grows with the grid, and what a sweep makes of it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -10,10 +11,13 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
 from gridwright.errors import input_error, nearest
-from gridwright.runs.stream_sweep.rotation import rotations
+from gridwright.runs.records import launch_disturbances
+from gridwright.runs.stream_sweep import SweepRule, SweepStep, rotations
+from gridwright.runs.workload_judge import WorkloadNeeds, ratio_of
+from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.units import Bytes
-from gridwright.workload.counted_file import BLOCK_BYTES
-from gridwright.workload.programs import registry
+from gridwright.workload.launches.traffic import BLOCK_BYTES
+from gridwright.workload.programs.program import TEST_NAMES
 from gridwright.yamltext.fields import Duration, FieldError, Size
 from gridwright.yamltext.load import parse, read_file
 from gridwright.yamltext.source import FileFormat, show
@@ -86,12 +90,10 @@ class MatrixEntry(Section):
                 "a launch is either `test: NAME` or `command: [PROGRAM, ARGUMENT, ...]`",
                 "write one of the two",
             )
-        if self.test is not None and self.test not in registry.NAMES:
-            near = nearest(self.test, registry.NAMES)
+        if self.test is not None and self.test not in TEST_NAMES:
+            near = nearest(self.test, TEST_NAMES)
             hint = f"did you mean {near}? " if near else ""
-            raise FieldError(
-                f"no test is named {show(self.test)}", f"{hint}Tests: {', '.join(registry.NAMES)}"
-            )
+            raise FieldError(f"no test is named {show(self.test)}", f"{hint}Tests: {', '.join(TEST_NAMES)}")
         if self.test is not None and self.name is not None:
             raise FieldError("`name` goes with `command`: a test has its own", "remove the name")
         return self
@@ -179,3 +181,53 @@ def load_matrix(name: str, flag: str = "--matrix") -> Matrix:
 def parse_matrix(text: str | bytes, source_name: str) -> Matrix:
     """Read a matrix from text. Raises GridwrightError that carries every problem with its place."""
     return parse(Matrix, MATRIX, text, source_name)[0]
+
+
+def sweep_rule(
+    needs: WorkloadNeeds,
+    launches: Iterable[str],
+    *,
+    most: int,
+    within_s: float | None = None,
+    agree: int = 2,
+    allow_disturbed: bool = False,
+) -> SweepRule:
+    """What ends a sweep of launches of these names on a grid.
+
+    Ratios that are required of other tests are left out, and so is the real time of the matrix: each stream
+    runs it once more.
+    """
+    known = frozenset(launches)
+    return SweepRule(
+        ratio=needs.ratio,
+        tests={test: ratio for test, ratio in needs.tests.items() if test in known},
+        most=most,
+        within_s=within_s,
+        agree=agree,
+        allow_disturbed=allow_disturbed,
+    )
+
+
+def measured_step(record: WorkloadRecord, rule: SweepRule, *, attempt: int, run: str) -> SweepStep:
+    """What a run of the workload amounts to as a step; `run` is its directory in that of the sweep."""
+    whole = [launch for launch in record.launches if launch.ok]
+    failed = [launch for launch in record.launches if not launch.ok]
+    tests = {test: ratio_of(x for x in whole if x.test == test) for test in rule.tests}
+    return SweepStep(
+        streams=record.streams,
+        attempt=attempt,
+        run=run,
+        status=record.status,
+        launches=len(record.launches),
+        failed=len(failed),
+        failure=failed[0].reason if failed else None,
+        short_of_memory=any(launch.bound_by == "memory" for launch in failed),
+        wall_s=record.summary.wall_s,
+        real_s_mean=record.summary.real_s / len(whole) if record.summary.real_s and whole else None,
+        between_s_mean=record.summary.harness_s_mean,
+        queued_s_mean=record.summary.queued_s_mean,
+        ratio=ratio_of(whole),
+        tests={test: ratio for test, ratio in tests.items() if ratio is not None},
+        shares=dict(record.summary.shares),
+        disturbed=launch_disturbances(record.launches) or None,
+    )

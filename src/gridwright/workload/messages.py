@@ -1,20 +1,49 @@
-"""What processes of the workload tell each other: what is asked of each, and what it leaves.
-
-The command asks the agent of a node, or that of a grid; an agent asks the process that prepares the data,
-which asks those that write tables; a grid's agent asks jobs on nodes. What a guard asks of a test is in
-`gridwright.workload.launches.program_request`. Meanwhile they tell events, see `gridwright.workload.agent`.
-"""
+"""What processes of the workload tell each other: how large it is, what is asked of each, what it leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from gridwright.runs.launch_record import LaunchRecord, TestClass
-from gridwright.workload.counted_file import BLOCK_BYTES
-from gridwright.workload.replays.work import ReplayWork
-from gridwright.workload.scales import Scale
+from gridwright.units import Bytes, parse_duration
+from gridwright.workload.launches.program_request import ReplayWork
+from gridwright.workload.launches.traffic import BLOCK_BYTES
+
+SCALES = ("tiny", "small", "medium", "paper")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One scale. `units` by table, `settings` by name; memory in bytes, the limit in seconds."""
+
+    name: str
+    memory_bytes: int
+    time_limit_s: float
+    units: dict[str, int]
+    settings: dict[str, int]
+
+
+@cache
+def scale(name: str) -> Scale:
+    """The scale of a name. Raises KeyError if there is none."""
+    # The job of a launch is given its scale: it does without these.
+    from importlib.resources import files
+
+    from ruamel.yaml import YAML
+
+    text = files("gridwright.workload").joinpath("scales.yaml").read_text(encoding="utf-8")
+    fields = YAML(typ="safe", pure=True).load(text)[name]
+    return Scale(
+        name=name,
+        memory_bytes=int(Bytes.parse(fields["memory"])),
+        time_limit_s=parse_duration(fields["time_limit"]),
+        units=dict(fields["units"]),
+        settings=dict(fields["settings"]),
+    )
+
 
 # From the command to an agent.
 

@@ -1,24 +1,29 @@
-"""What the user asks of the workload, checked at the edge, and the plan that comes of it."""
+"""What the user asks of the workload, checked at the edge, and the plan that comes of it, or of a replay.
+
+A replay has a launch for each job of the profiles, in the streams in which they ran.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, Problem
 from gridwright.machine import physical_cores
+from gridwright.runs.profiles import LaunchProfile, Profiles
 from gridwright.runs.repeats import MAX_REPEATS
 from gridwright.runs.workload_judge import WorkloadNeeds
 from gridwright.spec import GridSpec
 from gridwright.spec.model import LibraryName
-from gridwright.spec.workload import WorkloadRequires
+from gridwright.spec.requirements import WorkloadRequires
+from gridwright.units import Bytes
+from gridwright.workload.launches.program_request import NOTHING, ReplayPhase, ReplayWork
 from gridwright.workload.matrix import BLOCKS, MAX_STREAMS, Matrix, MatrixEntry, wrong_block
-from gridwright.workload.messages import PlannedLaunch, RunRequest
-from gridwright.workload.programs import registry
-from gridwright.workload.replays.work import NOTHING, ReplayWork
-from gridwright.workload.scales import Scale
+from gridwright.workload.messages import PlannedLaunch, RunRequest, Scale
+from gridwright.workload.programs.program import REPLAY, program_of
 
 DEFAULT_SEED = 1
 DEFAULT_THREADS = 4
@@ -207,14 +212,14 @@ def plan_request(
 def _launch(
     entry: MatrixEntry, options: WorkloadOptions, *, number: int, stream: int, copies: int, cores: int
 ) -> PlannedLaunch:
-    program = registry.program(entry.test) if entry.test else None
+    program = program_of(entry.test) if entry.test else None
     threaded = program is not None and program.threaded
     threads = min(options.threads or DEFAULT_THREADS, cores)
     return PlannedLaunch(
         number=number,
         test=entry.test,
         label=entry.label,
-        class_=program.class_ if program and entry.test != registry.REPLAY else "command",
+        class_=program.class_ if program and entry.test != REPLAY else "command",
         command=list(entry.command or ()),
         tables=list(program.tables) if program else [],
         stream=stream + 1,
@@ -225,3 +230,55 @@ def _launch(
         replay=options.replayed.get(entry.label, NOTHING),
         block_bytes=options.block,
     )
+
+
+_SPARE_MEMORY = 256 << 20
+"""What the replaying process itself takes, and then some."""
+_TIMES_AS_LONG = 20.0
+"""A launch that takes so many times as long as its job is ended."""
+
+
+def replay_options(
+    profiles: Profiles, streams: Sequence[Sequence[str]], scale: Scale, *, hold_memory: bool, keep: bool
+) -> WorkloadOptions:
+    """The options of a run that replays these streams; `scale` is that of the tables it reads."""
+    chosen = profiles.of(test for stream in streams for test in stream)
+    works = {name: _work(profile, hold_memory) for name, profile in chosen.items()}
+    entries = {
+        name: MatrixEntry.model_construct(
+            test=REPLAY,
+            name=name,
+            command=None,
+            cores=profile.cores,
+            memory=Bytes(_SPARE_MEMORY + round(1.25 * works[name].memory_bytes)),
+            time_limit=max(scale.time_limit_s, _TIMES_AS_LONG * profile.real_s),
+        )
+        for name, profile in chosen.items()
+    }
+    label = re.sub(r"[^A-Za-z0-9._-]+", "-", f"replay-of-{profiles.run}")[:63]
+    matrix = Matrix.model_construct(
+        name=label,
+        description="",
+        source="",
+        copies=1,
+        streams=tuple(tuple(entries[name] for name in stream) for stream in streams),
+    )
+    return WorkloadOptions(matrix=matrix, scale=scale, keep=keep, replayed=works)
+
+
+def _by_name(sizes: Mapping[LibraryName, int]) -> dict[str, int]:
+    return {str(library): size for library, size in sizes.items()}
+
+
+def _work(profile: LaunchProfile, hold_memory: bool) -> ReplayWork:
+    phases = [
+        ReplayPhase(
+            cpu_s=phase.cpu_s,
+            threads=phase.threads,
+            read_bytes=_by_name(phase.read_bytes),
+            written_bytes=_by_name(phase.written_bytes),
+            cached_bytes=_by_name(phase.cached_bytes or {}),
+        )
+        for phase in profile.phases
+    ]
+    return ReplayWork(phases, (profile.peak_memory_bytes or 0) if hold_memory else 0)

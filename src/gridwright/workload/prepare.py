@@ -31,11 +31,9 @@ from gridwright.runs.workload_events import (
 )
 from gridwright.schedulers.process_tree import die_with_parent
 from gridwright.workload.data_set import DataSet, Locked
-from gridwright.workload.datasets.catalogue import TABLES
-from gridwright.workload.messages import DataRequest, TableAnswer, TableRequest
-from gridwright.workload.programs import registry
-from gridwright.workload.scales import scale
-from gridwright.workload.space import check_space, needs, table_bytes
+from gridwright.workload.datasets.catalogue import TABLES, check_space, needs, table_bytes
+from gridwright.workload.messages import DataRequest, TableAnswer, TableRequest, scale
+from gridwright.workload.programs.program import program_of
 
 Emit = Callable[[WorkloadEvent], None]
 _POLL_S = 0.2
@@ -203,7 +201,7 @@ def _serve(request: DataRequest, stop: threading.Event) -> None:
     chosen = scale(request.scale)
     data = DataSet.of(libraries["data"], chosen, request.seed)
     tests = {test for stream in request.streams for test in stream if test is not None}
-    tables = {table for test in tests for table in registry.program(test).tables}
+    tables = {table for test in tests for table in program_of(test).tables}
     missing = missing_tables(data, tables, request.copies)
     check_space(libraries, needs(chosen, missing, request.streams, keep=request.keep))
     began = time.monotonic()

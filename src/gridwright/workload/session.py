@@ -1,6 +1,6 @@
-"""A run of the workload: starts its agent, here or for a grid, passes events on, and writes the logs.
+"""A run of the workload: where it runs, its agent started, its events passed on, and its logs written.
 
-The log of one launch, in the shape of a SAS log with FULLSTIMER, and what it printed.
+The log of one launch has the shape of a SAS log with FULLSTIMER.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pathlib import Path
 
 from gridwright import __version__
 from gridwright.atomic import write_atomically
-from gridwright.errors import ExitStatus, Problem, environment_error
+from gridwright.errors import ExitStatus, Problem, environment_error, input_error
+from gridwright.grid.grid import Grid
+from gridwright.grid.node_python import Packages
 from gridwright.machine import physical_cores
 from gridwright.messages import MessageError, plain
 from gridwright.runs.directory import LOGS, RunDirectory
-from gridwright.runs.events import is_silenced
-from gridwright.runs.journal import Event
+from gridwright.runs.journal import Event, is_silenced
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.worker_process import Observer, WorkerProcess
 from gridwright.runs.workload_events import (
@@ -33,8 +34,10 @@ from gridwright.runs.workload_events import (
     WorkloadRepeatBegun,
 )
 from gridwright.runs.workload_judge import WorkloadNeeds
-from gridwright.workload.messages import GridRequest, RunRequest
+from gridwright.workload.matrix import Matrix
+from gridwright.workload.messages import GridRequest, GridSource, RunRequest
 from gridwright.workload.options import WorkloadOptions, copies_of, plan_request
+from gridwright.workload.programs.program import ENGINES, absent_engines
 
 _BLOCK_BYTES = 512
 """What Linux counts as a block of a process (getrusage(2), ru_inblock)."""
@@ -120,7 +123,7 @@ def _kilobytes(size: int | None) -> str:
 
 
 _AGENT = "gridwright.workload.agent"
-GRID_AGENT = "gridwright.workload.on_grid.process"
+_GRID_AGENT = "gridwright.workload.on_grid.process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class OnGrid:
     """Of the smallest of them."""
     most_cores: int | None = None
     """Of the largest of them, where they are not alike."""
-    agent: str = GRID_AGENT
+    agent: str = _GRID_AGENT
     """The module of its agent, a `GridAgent` with the scheduler of the grid."""
     elsewhere: Sequence[str] = ()
     """The command line that runs it on the head node, where the state directory is out of sight here."""
@@ -266,3 +269,63 @@ def _lost(agent: WorkerProcess, libraries: Mapping[str, Path], grid: OnGrid | No
 def _tell(observers: Sequence[Observer[WorkloadEvent]], event: WorkloadEvent) -> None:
     for observer in observers:
         observer.take(event)
+
+
+_AGENT_NEEDS = {"ClusterShell": "ClusterShell", "pydantic": "pydantic", "ruamel.yaml": "ruamel.yaml"}
+"""What the agent of a grid imports beside what is brought to nodes; name of the package by its module."""
+_WITHOUT = "or leave the workload out: gridwright prove --skip workload"
+
+
+def on_grid(grid: Grid, matrix: Matrix | None) -> OnGrid | None:
+    """How the workload runs on the nodes of a grid; None where it runs on this machine.
+
+    `matrix` has its launches, None where data sets are only removed. Raises GridwrightError: status INPUT for
+    a grid without a queue, and where the engines of tests are not installed; ENVIRONMENT where no node is up.
+    """
+    spec = grid.spec
+    has_tests = matrix is not None and matrix.has_tests
+    if spec.scheduler.runs_on_one_machine:
+        _check_engines(has_tests=has_tests)
+        return None
+    if not grid.has_queue:
+        raise input_error(
+            f"grid {spec.name} has no queue, and the workload runs each launch as a job",
+            where=str(spec.file) if spec.file else None,
+            remedy="write scheduler: {type: slurm}; or run the workload on one node, with scheduler: "
+            "{type: local}. gridwright iotest needs no queue.",
+        )
+    up = grid.up()
+    here = grid.head.sees_state
+    if here:
+        _check_engines(has_tests=has_tests)
+    file = spec.file if here or spec.file is None else spec.file.absolute()
+    nodes = [node.name for node in up]
+    return OnGrid(
+        state=str(grid.state),
+        facts=GridSource(spec.source_text, str(file) if file else None, on_head=not here),
+        nodes=nodes,
+        cores=min(max(1, node.cores) for node in up),
+        most_cores=max(max(1, node.cores) for node in up),
+        elsewhere=() if here else _agent_on_head(grid, nodes, has_tests=has_tests),
+    )
+
+
+def _check_engines(*, has_tests: bool) -> None:
+    if has_tests and (lacking := absent_engines()):
+        raise input_error(
+            f"the engines of the tests are not installed: {', '.join(lacking)}",
+            where="this Python",
+            remedy="run: pip install 'gridwright[workload]'",
+        )
+
+
+def _agent_on_head(grid: Grid, nodes: Sequence[str], *, has_tests: bool) -> list[str]:
+    """The command line that runs the agent on the head node; jobs run with its Python, too."""
+    engines = {module: package for package, module in ENGINES.items()} if has_tests else {}
+    needed = Packages(
+        "packages that the workload needs",
+        _AGENT_NEEDS | engines,
+        f"gridwright[workload]=={__version__}",
+        _WITHOUT,
+    )
+    return grid.head.argv([grid.shared_python(needed, nodes), "-P", "-m", _GRID_AGENT])

@@ -11,7 +11,7 @@ from gridwright.cli.prove import iotest_layouts
 from gridwright.cli.prove.iotest_layouts import with_layout, with_layouts
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.layout import layout_text
-from gridwright.iotest.targets import directory_target, library_targets
+from gridwright.iotest.recorded import directory_target, library_targets
 from gridwright.spec import load_spec
 
 SPEC = """\

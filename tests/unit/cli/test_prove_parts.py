@@ -8,12 +8,12 @@ from gridwright.cli.prove.prove import ProveFlags, places_of, read_parts
 from gridwright.errors import GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.spec import parse_spec
-from gridwright.workload import engines
+from gridwright.workload.programs import program
 
 
 @pytest.fixture(autouse=True)
 def without_engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "ENGINES", {"duckdb": "no_such_module"})
+    monkeypatch.setattr(program, "ENGINES", {"duckdb": "no_such_module"})
 
 
 def test_a_skipped_workload_needs_no_engines() -> None:

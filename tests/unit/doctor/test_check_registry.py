@@ -16,7 +16,7 @@ from gridwright.doctor.facts.node_facts import NodeFacts
 from gridwright.doctor.messages import FactsRequest
 from gridwright.doctor.reference import findings, refreshed
 from gridwright.grid.nodes import Promised
-from gridwright.schedulers.policies import SettingComparison
+from gridwright.schedulers.scheduler import SettingComparison
 from gridwright.spec import parse_spec
 from tests.support.doctor_grid import GIB, MACHINES, card, grid, machine, mount, sound
 

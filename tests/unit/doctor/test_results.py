@@ -16,7 +16,7 @@ from gridwright.errors import Finding, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import names_in_set
 from gridwright.spec import parse_spec
-from gridwright.spec.changelog_users import changelog_user
+from gridwright.spec.linked import changelog_user
 from tests.support.doctor_grid import MACHINES, SPEC, grid, machine, mount, node, results, sound
 
 EVICTED = {

@@ -12,7 +12,7 @@ from gridwright.cli.prove.iotest import IotestFlags, run_iotest
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.grid.nodes import known_nodes, nodes_for_test, nodes_of_spec
-from gridwright.iotest.coordinator.fleet import fleet_of
+from gridwright.iotest.coordinator.coordinator import fleet_of
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 

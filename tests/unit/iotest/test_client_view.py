@@ -14,8 +14,8 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import environment_error
 from gridwright.filesystems.kind import TargetReports
 from gridwright.filesystems.watching import kind_mounted_as
-from gridwright.iotest.client_view import ClientView
-from gridwright.iotest.failures import of_outcome
+from gridwright.iotest.drive import ClientView
+from gridwright.iotest.library_facts import outcome_problem
 from gridwright.iotest.outcome import Failure, Outcome
 from tests.unit.iotest.test_figures import outcome as some_outcome
 
@@ -100,7 +100,7 @@ def test_a_target_that_is_full_is_named_with_the_layout_of_the_file(read: Outcom
     failed = replace(read, failure=failure)
     found = view(Client("310-before-c-osc-stats")).with_client_counts(failed, None).failure
     assert found is not None
-    problem = of_outcome(found, library="data", direct=False)
+    problem = outcome_problem(found, library="data", direct=False)
     assert problem.what == (
         "library data: a part of the file system is full (write at byte 3535798272: ENOSPC): full: "
         "scratch-OST0001 (1.10 MiB left of 3.66 GiB), while all targets together have 3.24 GiB; "
@@ -108,7 +108,7 @@ def test_a_target_that_is_full_is_named_with_the_layout_of_the_file(read: Outcom
     )
     silent = view(Client("310-before-c-osc-stats", hangs=True)).with_client_counts(failed, None).failure
     assert silent is not None
-    told = of_outcome(silent, library="data", direct=False).what
+    told = outcome_problem(silent, library="data", direct=False).what
     assert told.startswith("library data: no space is left on the file system")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.iotest.coordinator.clock import Exchange, best
+from gridwright.iotest.coordinator.remote_node import Exchange, best
 
 SECONDS = st.floats(0, 5)
 

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from gridwright.iotest.failures import of_os_error, problem
+from gridwright.iotest.library_facts import call_problem, os_error_problem
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from gridwright.iotest.failures import of_os_error, problem
     [("data", "/srv/data/s-0", "write at byte 4096"), ("util", "/mnt/u/s-7", "fsync")],
 )
 def test_a_failed_call_is_explained(number: int, words: str, library: str, path: str, doing: str) -> None:
-    found = problem(number, library=library, path=path, doing=doing)
+    found = call_problem(number, library=library, path=path, doing=doing)
     assert f"library {library}:" in found.what
     assert f"({doing}: {errno.errorcode[number]})" in found.what
     assert words in found.what.lower() or words in found.what
@@ -45,15 +45,15 @@ def test_a_failed_call_is_explained(number: int, words: str, library: str, path:
 
 def test_every_error_has_an_advice_of_its_own() -> None:
     numbers = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOENT, errno.EACCES, errno.EAGAIN)
-    remedies = [problem(n, library="data", path="/data", doing="open").remedy for n in numbers]
+    remedies = [call_problem(n, library="data", path="/data", doing="open").remedy for n in numbers]
     assert len(set(remedies)) == len(numbers)
 
 
 def test_einval_of_a_direct_request_means_that_direct_io_is_refused() -> None:
-    direct = problem(errno.EINVAL, library="data", path="/data", doing="open", direct=True)
+    direct = call_problem(errno.EINVAL, library="data", path="/data", doing="open", direct=True)
     assert "refuses direct I/O" in direct.what
     assert "--engine buffered" in str(direct.remedy)
-    buffered = problem(errno.EINVAL, library="data", path="/data", doing="open")
+    buffered = call_problem(errno.EINVAL, library="data", path="/data", doing="open")
     assert "direct" not in buffered.what
 
 
@@ -61,13 +61,13 @@ def test_einval_of_a_direct_request_means_that_direct_io_is_refused() -> None:
     "message", ["the file ends at byte 8192 of 65536", "the file ends at byte 0 of 4096"]
 )
 def test_an_error_without_a_number_keeps_the_text_of_the_engine(message: str) -> None:
-    found = problem(0, library="data", path="/data", doing="read at byte 8192", message=message)
+    found = call_problem(0, library="data", path="/data", doing="read at byte 8192", message=message)
     assert message in found.what
 
 
 @pytest.mark.parametrize("name", ["/srv/one", "/srv/two"])
 def test_an_os_error_names_its_own_file_before_the_library(name: str) -> None:
     error = OSError(errno.EACCES, "Permission denied", name)
-    assert of_os_error(error, library="data", path="/srv", doing="preparing").where == name
+    assert os_error_problem(error, library="data", path="/srv", doing="preparing").where == name
     nameless = OSError(errno.EACCES, "Permission denied")
-    assert of_os_error(nameless, library="data", path=name, doing="preparing").where == name
+    assert os_error_problem(nameless, library="data", path=name, doing="preparing").where == name

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from gridwright.iotest.drive import drive
 from gridwright.iotest.engine import PhasePlan, Sample, StreamPlan
-from gridwright.iotest.falling import FEWEST, falling_finding, still_falling, with_fall
 from gridwright.iotest.options import IotestOptions, NullVolume
+from gridwright.iotest.steadiness import FEWEST, falling_finding, still_falling, with_fall
 from gridwright.runs.phase_record import Falling, PhaseRecord, Steady
 from tests.support.examples import examples
 from tests.support.records import phase_record

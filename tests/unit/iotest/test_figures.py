@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from gridwright.iotest import figures
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.outcome import Outcome
+from gridwright.iotest.outcome import Outcome, make_phase_record, planned_use, requested_settings, use_of
 from gridwright.messages import typed
 from gridwright.runs.iotest_events import PhaseBegun
 from gridwright.runs.phase_record import Op, PhaseRecord, Steady
@@ -82,12 +81,10 @@ def of(op: Op, measured: Outcome, *, memory: bool = False, steady: Steady | None
     begun = PhaseBegun(
         op=op,
         started=1.0,
-        asked=figures.requested_settings(options, 4),
-        used=figures.planned(options, streams=len(measured.streams), seed=7, file_bytes=4096),
+        asked=requested_settings(options, 4),
+        used=planned_use(options, streams=len(measured.streams), seed=7, file_bytes=4096),
     )
-    return figures.phase_record(
-        begun, measured, cores=TARGET.total_cores, memory_backed=memory, steady=steady
-    )
+    return make_phase_record(begun, measured, cores=TARGET.total_cores, memory_backed=memory, steady=steady)
 
 
 def test_rates_are_bytes_over_the_time_of_the_slowest_stream() -> None:
@@ -230,13 +227,13 @@ def test_the_steady_rate_is_what_is_judged() -> None:
 
 def test_asked_and_used_stand_side_by_side() -> None:
     options = IotestOptions(engine="direct", queue_depth=16, streams=3, size_bytes=1 << 20)
-    asked = figures.requested_settings(options, 3)
+    asked = requested_settings(options, 3)
     assert (asked.engine, asked.queue_depth, asked.streams) == ("direct", 16, 3)
     refused = outcome(
         stream("write", 1 << 20, 1.0),
         method=METHOD | {"direct": True, "queue_depth": 16, "note": "io_uring is refused here: EPERM"},
     )
-    used = figures.used(figures.planned(options, streams=1, seed=1, file_bytes=1 << 20), refused.method)
+    used = use_of(planned_use(options, streams=1, seed=1, file_bytes=1 << 20), refused.method)
     assert used.note == "io_uring is refused here: EPERM"
     assert used.io_uring is False
     assert (used.direct, used.queue_depth, used.method) == (True, 16, "pread/pwrite")

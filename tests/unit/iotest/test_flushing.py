@@ -8,14 +8,14 @@ import pytest
 
 from gridwright.cli.prove.progress import LineDisplay, flush_note
 from gridwright.iotest.engine import FLUSH_WITHIN_S, PhasePlan, flush_within_s
-from gridwright.iotest.flushing import (
+from gridwright.iotest.options import IotestOptions
+from gridwright.iotest.steadiness import (
     WINDOW_S,
     FlushForecast,
     MachineForecasts,
     by_earlier_rate,
     unflushed_bytes,
 )
-from gridwright.iotest.options import IotestOptions
 from gridwright.runs.iotest_events import PhaseProgress, Progress
 
 MB = 10**6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from gridwright.iotest.coordinator.coordinator import Limits
-from gridwright.iotest.coordinator.heartbeats import PING_EVERY_S, Beats, SilenceJudge
+from gridwright.iotest.coordinator.remote_node import PING_EVERY_S, Beats, SilenceJudge
 
 LEAST_S, MOST_S = Limits().silence_s, Limits().longest_silence_s
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.iotest.host_file import HostFile, host_files, measured, named
+from gridwright.iotest.library_facts import HostFile, host_cache_findings, host_file_findings, host_files
 
 SIZE = 8 << 20
 
@@ -45,24 +45,28 @@ def test_what_is_in_the_page_cache_is_measured_and_told(image: Path) -> None:
     if resident is None:
         pytest.skip("this kernel has no cachestat(2), which Linux has since 6.5")
     assert resident >= SIZE
-    (told,) = measured("data", "read", [file])
+    (told,) = host_cache_findings("data", "read", [file])
     assert (told.name, told.level) == ("host-file-cache", "warning")
     assert str(image) in told.text
     descriptor = os.open(image, os.O_RDONLY)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(descriptor)
     assert (file.resident_bytes() or 0) < SIZE / 2
-    assert list(measured("data", "read", [file])) == []
+    assert list(host_cache_findings("data", "read", [file])) == []
 
 
 def test_a_device_that_passes_the_cache_by_is_not_named(image: Path) -> None:
     image.read_bytes()
     direct = HostFile("loop0", str(image), direct=True)
-    assert list(measured("data", "read", [direct])) == list(named("data", [direct])) == []
-    assert [each.name for each in named("data", [HostFile("loop0", str(image), direct=False)])]
+    assert (
+        list(host_cache_findings("data", "read", [direct]))
+        == list(host_file_findings("data", [direct]))
+        == []
+    )
+    assert [each.name for each in host_file_findings("data", [HostFile("loop0", str(image), direct=False)])]
 
 
 def test_a_file_that_is_gone_tells_nothing(tmp_path: Path) -> None:
     gone = HostFile("loop0", str(tmp_path / "image (deleted)"), direct=False)
     assert gone.resident_bytes() is gone.used_bytes() is None
-    assert list(measured("data", "read", [gone])) == []
+    assert list(host_cache_findings("data", "read", [gone])) == []

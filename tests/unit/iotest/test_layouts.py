@@ -5,10 +5,9 @@ from __future__ import annotations
 from gridwright.errors import Finding
 from gridwright.filesystems.layout import read_layout_text
 from gridwright.iotest.engine import StreamPlan
-from gridwright.iotest.layouts import lay_out, seen
-from gridwright.iotest.options import LibraryTarget
-from gridwright.iotest.targets import in_layouts
-from gridwright.iotest.tried_layout import TriedLayout
+from gridwright.iotest.measure import lay_out, seen
+from gridwright.iotest.options import LibraryTarget, TriedLayout
+from gridwright.iotest.recorded import in_layouts
 from gridwright.runs.iotest_events import LayoutSeen
 from tests.support.lustre_files import Lfs
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.iotest.coordinator.merge import Part, merged, moved_by, percentiles
+from gridwright.iotest.coordinator.phase import Part, merged, moved_by, percentiles
 from gridwright.iotest.engine import Phase, PhasePlan, Sample, StreamPlan
 from gridwright.iotest.options import IotestOptions, NullVolume
 from gridwright.iotest.outcome import Method, OperationOutcome

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.iotest.coordinator.plan import NodePlans, NodeShare, ring, space_of, streams_of, target_of
+from gridwright.iotest.coordinator.members import NodePlans, NodeShare, ring, space_of, streams_of, target_of
 from gridwright.iotest.engine import StreamPlan
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.space import NotEnoughSpace, Room
-from gridwright.iotest.stream_plan import readable
+from gridwright.iotest.stream_plan import NotEnoughSpace, Room, readable
 from tests.unit.iotest.test_figures import outcome, stream
 
 BLOCK = 65536

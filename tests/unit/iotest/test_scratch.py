@@ -18,9 +18,8 @@ KEPT = FileSet(seed=7, block_bytes=65536, file_bytes=(131072, 65536))
 
 def dead_process() -> dict[str, Any]:
     """The facts of a process that is gone."""
-    code = (
-        "import json; from gridwright.runs.process import process_facts; print(json.dumps(process_facts()))"
-    )
+    imports = "import json; from gridwright.runs.worker_process import process_facts"
+    code = f"{imports}; print(json.dumps(process_facts()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.iotest.options import IotestOptions
-from gridwright.iotest.space import NotEnoughSpace, SpacePlan, plan_space
+from gridwright.iotest.stream_plan import NotEnoughSpace, SpacePlan, plan_space
 
 GIB = 1 << 30
 BLOCK = 64 << 10

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.iotest import stalls
+from gridwright.iotest import steadiness
 from gridwright.iotest.engine import Sample
 from gridwright.iotest.outcome import Outcome
-from gridwright.iotest.stalls import UNUSUAL, StallWatch, stall_finding, stalls_of
+from gridwright.iotest.steadiness import UNUSUAL, StallWatch, stall_finding, stalls_of
 from gridwright.runs.phase_record import Stall
 from tests.unit.iotest.test_figures import LATENCY, outcome, stream
 
@@ -77,7 +77,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(stalls, "time", clock)
+    monkeypatch.setattr(steadiness, "time", clock)
     return clock
 
 
@@ -95,11 +95,11 @@ def test_quiet_is_the_time_since_something_moved(clock: Clock) -> None:
 
 def test_an_fsync_that_works_is_not_quiet(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = iter(range(100))
-    monkeypatch.setattr(stalls, "_dirty", lambda: (f"Dirty: {next(pages)} kB",))
+    monkeypatch.setattr(steadiness, "_dirty", lambda: (f"Dirty: {next(pages)} kB",))
     watch = StallWatch(_since=clock.now)
     quiet = [look(watch, clock, second / 2, 1, syncing=True) for second in range(1, 20)]
     assert max(quiet) <= 1.0
-    monkeypatch.setattr(stalls, "_dirty", lambda: ("Dirty: 7 kB",))
+    monkeypatch.setattr(steadiness, "_dirty", lambda: ("Dirty: 7 kB",))
     for second in range(20, 30):
         last = look(watch, clock, float(second), 1, syncing=True)
     assert last > 5.0
@@ -108,7 +108,7 @@ def test_an_fsync_that_works_is_not_quiet(clock: Clock, monkeypatch: pytest.Monk
 def test_what_others_write_is_no_progress_of_an_fsync(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a target of Lustre away a buffered test went on for 145 s, as others dirtied pages meanwhile."""
     others = iter(range(1000))
-    monkeypatch.setattr(stalls, "_dirty", lambda: (f"Dirty: {next(others)} kB",))
+    monkeypatch.setattr(steadiness, "_dirty", lambda: (f"Dirty: {next(others)} kB",))
     watch = StallWatch(_since=clock.now)
     own = [4096, 2048, 1024, *[1024] * 70]
     quiet = []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.iotest.options import LibraryTarget
-from gridwright.iotest.sweep import counts, knee, summarise
+from gridwright.iotest.stream_plan import knee, stream_counts, summarise_sweep
 from gridwright.runs.phase_record import Sweep, SweepPoint
 
 TARGET = LibraryTarget("data", "/data", None, None, cores=4)
@@ -26,12 +26,12 @@ TARGET = LibraryTarget("data", "/data", None, None, cores=4)
     ],
 )
 def test_streams_double_up_to_four_per_core(cores: int, tried: list[int]) -> None:
-    assert counts(cores) == tried
+    assert stream_counts(cores) == tried
 
 
 @given(st.integers(1, 4096))
 def test_counts_rise_from_one_to_four_per_core(cores: int) -> None:
-    tried = counts(cores)
+    tried = stream_counts(cores)
     assert tried[0] == 1
     assert tried[-1] == 4 * cores
     assert all(a < b <= 2 * a for a, b in itertools.pairwise(tried))
@@ -66,5 +66,5 @@ def test_the_knee_reaches_95_percent_and_none_before_it_does(rates: list[float])
 
 
 def test_rates_per_core_are_of_all_cores_however_many_streams() -> None:
-    record = summarise("write", [(1, 100.0), (2, None)], TARGET)
+    record = summarise_sweep("write", [(1, 100.0), (2, None)], TARGET)
     assert record == Sweep("write", [SweepPoint(1, 100.0, 25.0), SweepPoint(2, None, None)], 1, 100.0)

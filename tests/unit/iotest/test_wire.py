@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.iotest.credentials import Authority, HandedOver
+from gridwright.iotest.coordinator.coordinator import Authority, HandedOver
 from gridwright.iotest.wire import (
     COORDINATOR,
     HEAD,

@@ -9,9 +9,9 @@ import pytest
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError
 from gridwright.model.calibrate import calibrated, node_rates
+from gridwright.model.chains import Flow, solve
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.model.solver import Flow, solve
 from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
 from gridwright.spec.load import parse_spec
 from tests.support.records import library_event, phase_event, result_event, take

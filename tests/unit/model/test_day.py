@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Resource, Route, Use
 from gridwright.model.day import (
+    DAY_S,
+    NAMES,
+    DayCurve,
     DayPrediction,
     DemandOnRoute,
     LibraryDay,
     SharedResources,
+    day_curve,
+    load_day,
     predict_day,
     settled_day,
     walked_day,
 )
-from gridwright.model.day_curve import DAY_S, NAMES, DayCurve, day_curve, load_day
 from gridwright.model.grid import grid_model
 from tests.unit.model.test_predict import CATALOG, spec
 

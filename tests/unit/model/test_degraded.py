@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation, Resource, Route, Use, affected_files_part
-from gridwright.model.degraded import DegradedGrid, DegradedLibrary, degraded_grid, single_failures
-from gridwright.model.failure_domains import failure_domains, find_failure_domains
+from gridwright.model.degraded import (
+    DegradedGrid,
+    DegradedLibrary,
+    degraded_grid,
+    failure_domains,
+    find_failure_domains,
+    single_failures,
+)
 from gridwright.model.grid import GridModel, grid_model
 from tests.support.examples import examples
 from tests.unit.model.test_predict import CATALOG, spec

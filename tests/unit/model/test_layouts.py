@@ -15,9 +15,8 @@ from gridwright.errors import GridwrightError
 from gridwright.filesystems.allocation import LibraryStreams, TargetSpace, load_of_fullest
 from gridwright.filesystems.layout import ALL, FileLayout
 from gridwright.model.document import prediction_document
-from gridwright.model.grid import check_against_catalogue, grid_model
+from gridwright.model.grid import check_against_catalogue, grid_model, library_layouts
 from gridwright.model.grid_layouts import Streams, Targets, check_layouts, choose
-from gridwright.model.layouts import library_layouts
 from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction
 from gridwright.report.terminal.prediction import prediction_text

@@ -14,14 +14,24 @@ from tools.margins import row
 
 from gridwright.catalog.facts import Doubt, doubts_in
 from gridwright.model.document import prediction_document
-from gridwright.model.doubt import doubt_factor, highest, lowest
 from gridwright.model.grid import grid_model
-from gridwright.model.margins import KINDS, Kind, margin_of, margins
-from gridwright.model.papers.checks import measured_margins
+from gridwright.model.papers import measured_margins
 from gridwright.model.predict import predict
-from gridwright.model.prediction import Bound, Prediction, Rates, worst
+from gridwright.model.prediction import (
+    KINDS,
+    Bound,
+    Kind,
+    Prediction,
+    Rates,
+    doubt_factor,
+    highest,
+    lowest,
+    margin_of,
+    margins,
+    worst,
+)
 from gridwright.report.designs.words import doubts, margin_texts
-from gridwright.spec.at_once import PeakFactor
+from gridwright.spec.warnings import PeakFactor
 from tests.support.examples import examples
 from tests.unit.model.test_papers import papers
 from tests.unit.model.test_predict import CATALOG, predicted, spec

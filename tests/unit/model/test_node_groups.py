@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import OPERATIONS
-from gridwright.model.day import predict_day
-from gridwright.model.day_curve import load_day
-from gridwright.model.degraded import degraded_grid
+from gridwright.model.day import load_day, predict_day
+from gridwright.model.degraded import degraded_grid, find_failure_domains
 from gridwright.model.document import prediction_document
-from gridwright.model.failure_domains import find_failure_domains
 from gridwright.model.grid import GridModel, check_against_catalogue, grid_model
 from gridwright.model.predict import predict
 from gridwright.model.sensitivity import sensitivity

@@ -17,21 +17,19 @@ import gridwright
 from gridwright.catalog import Catalog, MeasuredRate, StoreMeasured, load_catalog
 from gridwright.model.chains import library_chain
 from gridwright.model.grid import grid_model
-from gridwright.model.papers.checks import (
+from gridwright.model.papers import (
     LIMIT,
     LIMITS,
+    PAPERS,
     PaperRow,
     PapersCheck,
     PaperSummary,
-    check_papers,
-    papers_document,
-)
-from gridwright.model.papers.figures import (
-    PAPERS,
     PublishedFigure,
     advice,
+    check_papers,
     configurations,
     paper_spec,
+    papers_document,
     published_figures,
     reasons,
 )

@@ -18,10 +18,9 @@ from gridwright.model.predict import predict
 from gridwright.model.prediction import Prediction
 from gridwright.plan.needs import read_needs, readings
 from gridwright.report.designs.tables import together_table
-from gridwright.spec.at_once import PeakFactor, peak_factor_of
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
-from gridwright.spec.warnings import warn
+from gridwright.spec.warnings import PeakFactor, peak_factor_of, warn
 from gridwright.units import Rate, format_rate
 from tests.support.examples import examples
 from tests.support.requirements import spec as planned

@@ -11,11 +11,9 @@ import pytest
 from gridwright.catalog.instances import PURCHASE_OPTIONS, purchase_factors
 from gridwright.cli.plan.predict import PredictFlags, run_predict, workload_matrix
 from gridwright.filesystems.resources import Cost
-from gridwright.model.core_prices import core_prices
+from gridwright.model.costs import Purchase, core_prices, purchases, useful_cost
 from gridwright.model.document import workload_document
 from gridwright.model.grid import grid_model
-from gridwright.model.purchase import Purchase, purchases
-from gridwright.model.useful_cost import useful_cost
 from gridwright.model.workload import Replay, default_profiles, simulate_workload
 from gridwright.report.designs.page import workload_prediction_page
 from gridwright.report.terminal.prediction import workload_prediction_text

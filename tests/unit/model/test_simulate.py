@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gridwright.model.chains import Flow, Solution, solve
 from gridwright.model.simulate import (
     TOLERANCE,
     Activity,
@@ -26,7 +27,6 @@ from gridwright.model.simulate import (
     Stream,
     simulate,
 )
-from gridwright.model.solver import Flow, Solution, solve
 
 CORES, DISK = 0, 1
 NODE = SimulatedNode(

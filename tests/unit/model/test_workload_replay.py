@@ -16,7 +16,7 @@ from gridwright.model.workload import Replay, WorkloadMatrix, default_profiles, 
 from gridwright.runs.host import host_facts
 from gridwright.runs.profiles import LaunchProfile, PhaseProfile, Profiles
 from gridwright.spec import parse_spec
-from gridwright.workload.programs import registry
+from gridwright.workload.programs.program import TEST_NAMES
 from tests.support.examples import examples
 from tests.support.moved import moved_bytes
 
@@ -251,11 +251,11 @@ def test_streams_that_need_more_memory_than_a_node_has_are_warned_of() -> None:
 
 def test_the_profiles_that_come_along_know_every_test() -> None:
     found = default_profiles()
-    assert sorted(found.profiles) == sorted(registry.NAMES)
+    assert sorted(found.profiles) == sorted(TEST_NAMES)
     assert (found.streams, found.scale) == (1, "small")
     assert all(profile.cpu_s > 0.0 for profile in found.profiles.values())
     assert moved_bytes(found.profiles["sort"], "util", "write") > 0
-    predicted = simulate_workload(grid(), matrix(tuple(registry.NAMES)), found, EXACT)
+    predicted = simulate_workload(grid(), matrix(tuple(TEST_NAMES)), found, EXACT)
     assert 0.2 < (predicted.ratio_mean or 0.0) < 2.0
 
 

@@ -12,11 +12,10 @@ from gridwright.catalog import load_catalog
 from gridwright.filesystems.offers import most_volumes
 from gridwright.plan.candidates import Candidate, Search, market
 from gridwright.plan.design import DesignExplanation, Fit
-from gridwright.plan.fits import held
+from gridwright.plan.fits import SearchResult, held, title
 from gridwright.plan.needs import read_needs
 from gridwright.plan.node_side import NodeSide, Place
 from gridwright.plan.search import bill, difference, plan_grids, search
-from gridwright.plan.search_result import SearchResult, title
 from tests.support.requirements import spec
 
 CATALOG = load_catalog()

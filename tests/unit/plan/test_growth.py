@@ -14,13 +14,12 @@ from gridwright.catalog import load_catalog
 from gridwright.filesystems.offers import IN_PLACE, SharedChoice, changed_fields
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
-from gridwright.plan.candidates import market
+from gridwright.plan.candidates import growing, market
 from gridwright.plan.document import plan_document
+from gridwright.plan.fits import search_market
 from gridwright.plan.grid_spec import design_growth, design_spec, spec_document
-from gridwright.plan.growing import growing
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import plan_grids
-from gridwright.plan.search_result import search_market
 from gridwright.report.designs.words import growth_texts
 from gridwright.spec.model import GridSpec
 from tests.support.requirements import BASE, spec

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from gridwright.catalog import load_catalog
 from gridwright.plan.candidates import Candidate, market
+from gridwright.plan.fits import search_market
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import plan_grids
-from gridwright.plan.search_result import search_market
 from tests.support.examples import examples
 from tests.support.requirements import spec
 

@@ -17,10 +17,10 @@ from gridwright.errors import GridwrightError
 from gridwright.model.grid import grid_model
 from gridwright.model.predict import predict
 from gridwright.plan.candidates import market
+from gridwright.plan.fits import search_market
 from gridwright.plan.grid_spec import design_spec, spec_document, spec_text
 from gridwright.plan.needs import read_needs
 from gridwright.plan.search import plan_grids
-from gridwright.plan.search_result import search_market
 from gridwright.spec.load import parse_spec
 from gridwright.spec.model import GridSpec
 from tests.support.examples import examples

@@ -37,7 +37,7 @@ from gridwright.report.designs.page import DESIGNS_DRAWN, plan_page, prediction_
 from gridwright.report.figures import megabytes
 from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.report.usage_page import MOST_SHOWN, OTHERS, chart_of, usage_page
-from gridwright.spec.at_once import PeakFactor
+from gridwright.spec.warnings import PeakFactor
 from tests.unit.report import sample_designs
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -24,10 +24,10 @@ from gridwright.report.plot import Chart
 from gridwright.report.table import mark_of
 from gridwright.report.terminal.run import iotest_text
 from gridwright.report.verdict import verdict_in_words
-from gridwright.runs.judge import judge_library
 from gridwright.runs.phase_record import RecordedNode
 from gridwright.runs.records import FindingRecord, IotestRecord, LibraryRecord
 from gridwright.runs.samples import SampleRow
+from gridwright.runs.verdict import judge_library
 from tests.fixtures.runs import built_runs
 from tests.unit.report import workload_runs
 

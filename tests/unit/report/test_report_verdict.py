@@ -1,4 +1,4 @@
-"""The verdict in words, and that it judges as `gridwright.runs.judge` does."""
+"""The verdict in words, and that it judges as `gridwright.runs.verdict` does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gridwright.messages import plain, typed
 from gridwright.report.figures import age
 from gridwright.report.verdict import RunSummary, Verdict, summarize, verdict_in_words
 from gridwright.runs.directory import load_run
-from gridwright.runs.judge import judge_library, judge_run, repeated_figures
 from gridwright.runs.records import LibraryRecord
+from gridwright.runs.verdict import judge_library, judge_run, repeated_figures
 from gridwright.runs.workload_judge import JudgedRequirement
 from gridwright.runs.workload_record import WorkloadRecord
 from tests.fixtures.runs import built_runs

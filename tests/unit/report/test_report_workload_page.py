@@ -34,8 +34,7 @@ from gridwright.report.workload.shares import (
 from gridwright.report.workload.tables import judged_sentence, published_workloads
 from gridwright.runs.launch_record import LaunchRecord, StepRecord
 from gridwright.runs.samples import SampleRow
-from gridwright.runs.workload_record import WorkloadRecord
-from gridwright.runs.workload_reducer import summarize_nodes
+from gridwright.runs.workload_record import WorkloadRecord, summarize_nodes
 from tests.fixtures.runs import built_runs
 from tests.support.records import WORKLOAD_START, launch_record, workload_record, workload_row
 from tests.unit.report import workload_runs

@@ -18,7 +18,7 @@ from gridwright.report.figures import megabytes
 from gridwright.report.terminal.plan import explanation_text, plan_text
 from gridwright.report.terminal.prediction import limit_bar, prediction_text
 from gridwright.report.terminal.run import workload_text
-from gridwright.spec.at_once import PeakFactor
+from gridwright.spec.warnings import PeakFactor
 from tests.support.records import launch_record, workload_record
 from tests.unit.report import sample_designs, workload_runs
 

@@ -23,7 +23,7 @@ from gridwright.repository.making import Maker
 from gridwright.repository.publishing import ManifestError, read_manifest, write_manifest
 from gridwright.repository.settings import DEFAULT_IDS, RepositoryReport
 from gridwright.repository.verify import verify
-from gridwright.spec.account_fields import FIRST_ID, LAST_ID
+from gridwright.spec.users import FIRST_ID, LAST_ID
 from tests.support.examples import examples
 from tests.support.repositories import opened_without_store
 

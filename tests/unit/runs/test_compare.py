@@ -26,9 +26,9 @@ from gridwright.runs.iotest_events import (
 )
 from gridwright.runs.iotest_record import IotestReducer
 from gridwright.runs.journal import Event
-from gridwright.runs.layout_comparison import LayoutFigure
 from gridwright.runs.phase_record import (
     ActualLayout,
+    LayoutFigure,
     NodePhaseRecord,
     Op,
     PhaseRecord,

@@ -21,10 +21,9 @@ from gridwright.runs.directory import (
     list_runs,
     load_run,
 )
-from gridwright.runs.find import find_run
 from gridwright.runs.journal import Journal, read_journal
-from gridwright.runs.place import RUN_FILE
-from gridwright.runs.process import is_alive, process_facts
+from gridwright.runs.place import RUN_FILE, find_run
+from gridwright.runs.worker_process import is_alive, process_facts
 from tests.support.command import Command
 from tests.support.records import (
     finished_run,

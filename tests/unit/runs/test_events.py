@@ -11,7 +11,6 @@ import pytest
 
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.messages import MessageError, encode, plain
-from gridwright.runs.events import is_silenced
 from gridwright.runs.iotest_events import (
     IOTEST_EVENTS,
     IotestEvent,
@@ -21,6 +20,7 @@ from gridwright.runs.iotest_events import (
     RemovalBegun,
     SampleTaken,
 )
+from gridwright.runs.journal import is_silenced
 from gridwright.runs.phase_record import RecordedNode
 from gridwright.runs.workload_events import WORKLOAD_EVENTS, DataFailed, LaunchEnded, WorkloadEvent
 from tests.support.records import (

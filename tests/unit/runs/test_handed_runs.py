@@ -28,9 +28,8 @@ from gridwright.report.page import write_report
 from gridwright.report.terminal.run import comparison_text, run_text, runs_text
 from gridwright.report.verdict import is_summed_up
 from gridwright.runs.compare import compare_runs
-from gridwright.runs.directory import list_runs, load_run
-from gridwright.runs.record_file import figures_of
-from gridwright.runs.removal import look_at_run, remove_leavings, remove_run
+from gridwright.runs.directory import list_runs, load_run, look_at_run, remove_leavings, remove_run
+from gridwright.runs.records import figures_of
 from tests.support.as_user import MALLORY
 from tests.support.bounded_memory import in_bounded_memory
 from tests.support.examples import examples

@@ -15,18 +15,24 @@ from scipy import stats
 from gridwright.errors import ExitStatus, Finding
 from gridwright.messages import plain, typed
 from gridwright.report.verdict import summarize, verdict_in_words
-from gridwright.runs.directory import LoadedRun, RunDirectory, load_run
-from gridwright.runs.grade import Graded, grade_of
+from gridwright.runs.directory import LoadedRun, Results, RunDirectory, load_run
 from gridwright.runs.iotest_events import LibraryBegun, PhaseBegun, PhaseDone, RepeatBegun
 from gridwright.runs.iotest_record import IotestReducer
-from gridwright.runs.judge import judge_library, judge_run, repeated_figures
 from gridwright.runs.launch_record import LaunchRecord, LibraryTraffic
 from gridwright.runs.load_record import Interference
 from gridwright.runs.phase_record import Falling, NodePhaseRecord, PhaseRecord, RecordedNode, Steady
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import contrast, reaches, repeated
-from gridwright.runs.results import Results
-from gridwright.runs.verdict import exit_status, make_verdict, verdict_on
+from gridwright.runs.verdict import (
+    Graded,
+    exit_status,
+    grade_of,
+    judge_library,
+    judge_run,
+    make_verdict,
+    repeated_figures,
+    verdict_on,
+)
 from gridwright.runs.workload_judge import WorkloadNeeds, judge_workload, met_by, ratio_of
 from tests.fixtures.runs import built_runs
 from tests.support.records import (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gridwright.runs.directory import load_run
-from gridwright.runs.judge import judge_library
 from gridwright.runs.records import IotestRecord
+from gridwright.runs.verdict import judge_library
 from tests.support.records import (
     library_event,
     library_record,

@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.runs.host import host_facts
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.runs.profile_estimate import TURNS, estimated_phases, has_totals
-from gridwright.runs.profile_record import profiles_of
-from gridwright.runs.profiles import Profiles, load_profiles, parse_profiles, save_profiles
+from gridwright.runs.profiles import (
+    TURNS,
+    Profiles,
+    estimated_phases,
+    has_totals,
+    load_profiles,
+    parse_profiles,
+    profiles_of,
+    save_profiles,
+)
 from gridwright.runs.records import RunRecord
 from tests.support.moved import moved_bytes
 from tests.support.records import launch_record, workload_record

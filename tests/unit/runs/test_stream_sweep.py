@@ -11,11 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.runs.directory import RunDirectory, load_run
-from gridwright.runs.stream_sweep.drive import StreamSweep, SweepOf
-from gridwright.runs.stream_sweep.file import write_sweep
-from gridwright.runs.stream_sweep.record import StreamSweepRecord, SweepStep
-from gridwright.runs.stream_sweep.rotation import rotations
-from gridwright.runs.stream_sweep.rule import OF_ALONE, SweepRule
+from gridwright.runs.stream_sweep import (
+    OF_ALONE,
+    StreamSweep,
+    StreamSweepRecord,
+    SweepOf,
+    SweepRule,
+    SweepStep,
+    rotations,
+    write_sweep,
+)
 from tests.support.examples import examples
 
 Distort = Callable[[SweepStep], SweepStep]

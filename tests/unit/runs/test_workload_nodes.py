@@ -9,7 +9,7 @@ import pytest
 
 from gridwright.runs.launch_record import LaunchRecord, LibraryTraffic
 from gridwright.runs.workload_events import WorkloadBegun, WorkloadSample
-from gridwright.runs.workload_reducer import (
+from gridwright.runs.workload_record import (
     WorkloadReducer,
     between_launches,
     cached_finding,

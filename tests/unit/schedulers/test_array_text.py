@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gridwright.cli.work.jobs import fold, identifiers
 from gridwright.errors import Problem
-from gridwright.schedulers.indices import parse_array
 from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.job_request import parse_array
 
 
 @pytest.mark.parametrize(

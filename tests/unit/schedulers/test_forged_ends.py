@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from gridwright.cli.work.usage import UsageFlags, run_usage
-from gridwright.schedulers.grid_engine.accounting import row_of
+from gridwright.schedulers.grid_engine.system import row_of
 from gridwright.schedulers.job import JobState
 from gridwright.schedulers.slurm.accounting import (
     _PICK,

@@ -13,9 +13,7 @@ import pytest
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.batch.system import AfterJob, Answered, BatchCall, tagged_name
-from gridwright.schedulers.dependency import DependencyType
-from gridwright.schedulers.grid_engine.accounting import ended, parse_accounts, row_of, used
-from gridwright.schedulers.grid_engine.commands import meaning, parse_answer, tools
+from gridwright.schedulers.grid_engine.commands import meaning, parse_answer, section_of, tools
 from gridwright.schedulers.grid_engine.kind import (
     CONFIGURE,
     DIRECTORY,
@@ -23,13 +21,19 @@ from gridwright.schedulers.grid_engine.kind import (
     SPOOL,
     files,
 )
-from gridwright.schedulers.grid_engine.section import section_of
-from gridwright.schedulers.grid_engine.system import GridEngine, parse_queue, seconds, size
+from gridwright.schedulers.grid_engine.system import (
+    GridEngine,
+    ended,
+    parse_accounts,
+    parse_queue,
+    row_of,
+    seconds,
+    size,
+    used,
+)
 from gridwright.schedulers.head_node import LocalHeadNode
-from gridwright.schedulers.indices import expand_indices, index_ranges
-from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.job_tag import JobTag, tag_of
+from gridwright.schedulers.job import JobOptions, JobRequest, JobState, JobTag, tag_of
+from gridwright.schedulers.job_request import DependencyType, expand_indices, index_ranges
 from gridwright.schedulers.machines import NodeHardware
 from gridwright.spec import GridSpec, parse_spec
 from tests.support.as_user import MALLORY, as_user, open_to_all

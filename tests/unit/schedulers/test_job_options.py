@@ -15,16 +15,21 @@ from gridwright.errors import Problem
 from gridwright.node_programs.batch_job import command
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers import all_kinds
-from gridwright.schedulers.begin_time import parse_begin
-from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
-from gridwright.schedulers.exit_reason import exit_reason
-from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.job_environment import chosen_environment
-from gridwright.schedulers.job_options import JobOptions, options_text, read_options
+from gridwright.schedulers.job import JobOptions, JobRequest, exit_reason, options_text, read_options
+from gridwright.schedulers.job_request import (
+    INSTEAD,
+    NAMES,
+    Dependency,
+    DependencyType,
+    chosen_environment,
+    filled,
+    option_problems,
+    parse_begin,
+    parse_dependency,
+    path_problems,
+)
 from gridwright.schedulers.local.runner import LocalSchedulerSection
-from gridwright.schedulers.output_paths import filled, path_problems
 from gridwright.schedulers.slurm.submission import file_words
-from gridwright.schedulers.supported_options import INSTEAD, NAMES, option_problems
 
 NOW = 1_800_000_000.0
 """2027-01-15, 08:00 UTC."""

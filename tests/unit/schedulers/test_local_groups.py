@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.schedulers.local import control_groups
-from gridwright.schedulers.local.control_groups import GroupPlaces, make_places
+from gridwright.schedulers.local import processes
+from gridwright.schedulers.local.processes import GroupPlaces, make_places
 
 NAME = "gridwright-x"
 
@@ -19,8 +19,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own.mkdir(parents=True)
     for each in (own, own.parent):
         (each / "cgroup.procs").touch()
-    monkeypatch.setattr(control_groups, "_SYSTEMD", tmp_path / "no-systemd")
-    monkeypatch.setattr(control_groups, "_own_groups", lambda: [(2, own)])
+    monkeypatch.setattr(processes, "_SYSTEMD", tmp_path / "no-systemd")
+    monkeypatch.setattr(processes, "_own_groups", lambda: [(2, own)])
     return own
 
 
@@ -44,14 +44,14 @@ def test_one_that_holds_memory_is_better(own: Path) -> None:
 def test_systemd_s_groups_are_its_own_unless_it_delegates_them(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_groups, "_SYSTEMD", tmp_path)
+    monkeypatch.setattr(processes, "_SYSTEMD", tmp_path)
     delegated: set[Path] = set()
-    monkeypatch.setattr(control_groups, "_is_delegated", lambda place: place in delegated)
+    monkeypatch.setattr(processes, "_is_delegated", lambda place: place in delegated)
     assert make_places(NAME) == GroupPlaces()
     delegated.add(own.parent)
     assert make_places(NAME).unified == own / NAME
 
 
 def test_where_there_are_no_groups_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_groups, "_own_groups", list)
+    monkeypatch.setattr(processes, "_own_groups", list)
     assert make_places(NAME).words() == ["", "no", ""]

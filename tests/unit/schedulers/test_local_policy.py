@@ -8,8 +8,15 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
-from gridwright.schedulers.local.policy import Allocation, Demand, Obstacle, PendingJob, decide
+from gridwright.schedulers.local.policy import (
+    Allocation,
+    Demand,
+    MachineResources,
+    Obstacle,
+    PendingJob,
+    QueueLimits,
+    decide,
+)
 from tests.support.examples import examples
 
 GIB = 2**30

@@ -12,25 +12,25 @@ from pathlib import Path
 import pytest
 
 from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.local.exit_records import (
+from gridwright.schedulers.local.job_table import JobRow, check_requests, insert, read_jobs, read_rows
+from gridwright.schedulers.local.outcome import (
+    GUARD_KILLED,
     SLOT,
     EndCause,
     ExitRecord,
     ExitRecords,
+    JobOutcome,
     JobPhase,
+    RunningJob,
     boot_identity,
     decode,
+    outcome_of,
     read_trouble,
 )
-from gridwright.schedulers.local.identifiers import JobKey
-from gridwright.schedulers.local.job_row import JobRow, read_rows
-from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
-from gridwright.schedulers.local.outcome import GUARD_KILLED, JobOutcome, RunningJob, outcome_of
+from gridwright.schedulers.local.policy import MachineResources, QueueLimits
 from gridwright.schedulers.local.processes import Process
-from gridwright.schedulers.local.queries import read_jobs
-from gridwright.schedulers.local.recovery import lost_outcome, record_end
-from gridwright.schedulers.local.store import CHANGES, FILE, Store
-from gridwright.schedulers.local.submission import check_requests, insert
+from gridwright.schedulers.local.running_jobs import lost_outcome, record_end
+from gridwright.schedulers.local.store import CHANGES, FILE, JobKey, Store
 
 SITE = MachineResources(4, 8 << 30, {"batch": QueueLimits()})
 RECORD = ExitRecord(

@@ -16,17 +16,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.local.explanation import explain, reasons
-from gridwright.schedulers.local.identifiers import JobKey, parse_identifier, read_token, token
-from gridwright.schedulers.local.job_row import job_environment, private_directories, read_rows
-from gridwright.schedulers.local.machine_resources import MachineResources, QueueLimits
-from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs, unmet_dependencies
+from gridwright.schedulers.job import JobOptions, JobRequest, JobState
+from gridwright.schedulers.local.job_table import (
+    check_requests,
+    find_keys,
+    insert,
+    job_environment,
+    private_directories,
+    queue_snapshot,
+    read_jobs,
+    read_rows,
+    unmet_dependencies,
+)
+from gridwright.schedulers.local.policy import MachineResources, QueueLimits
 from gridwright.schedulers.local.runner import RETENTION_S, delete_old_jobs
-from gridwright.schedulers.local.store import CHANGES, FILE, Store, pack_mapping, unpack_mapping
-from gridwright.schedulers.local.submission import check_requests, insert
-from gridwright.schedulers.local.waiting_jobs import WaitingJobs
+from gridwright.schedulers.local.store import (
+    CHANGES,
+    FILE,
+    JobKey,
+    Store,
+    pack_mapping,
+    parse_identifier,
+    read_token,
+    token,
+    unpack_mapping,
+)
+from gridwright.schedulers.local.waiting_jobs import WaitingJobs, explain, reasons
 from tests.support.examples import examples
 
 GIB = 2**30

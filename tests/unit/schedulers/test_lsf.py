@@ -11,16 +11,20 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.schedulers.batch.system import AfterJob, Answered, BatchCall
-from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.head_node import LocalHeadNode
-from gridwright.schedulers.indices import fold_indices
-from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.lsf.commands import meaning, plain_node
-from gridwright.schedulers.lsf.kind import parse_accounting
-from gridwright.schedulers.lsf.queue import ending, moment, parse_history, rows, size
-from gridwright.schedulers.lsf.system import Lsf
+from gridwright.schedulers.job import JobOptions, JobRequest, JobState, JobTag
+from gridwright.schedulers.job_request import DependencyType, fold_indices
+from gridwright.schedulers.lsf.kind import (
+    Lsf,
+    ending,
+    meaning,
+    moment,
+    parse_accounting,
+    parse_history,
+    plain_node,
+    rows,
+    size,
+)
 from gridwright.spec import parse_spec
 from tests.support.lsf_double.daemon import Mbatchd
 from tests.support.lsf_double.jobs import Element

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from gridwright.schedulers.remote_shell import for_remote_shell
+from gridwright.schedulers.head_node import for_remote_shell
 
 WORDS = (
     ["a b", "", "$HOME `id` ~ * ? [a] {b,c} ; & | < > ( ) # % ^", "é"],

@@ -6,9 +6,8 @@ import pytest
 
 from gridwright.cli.work.jobs import PatientQuestions
 from gridwright.errors import GridwrightError, environment_error, input_error
-from gridwright.schedulers.head_node import HeadNodeUnreachable
+from gridwright.schedulers.head_node import HeadNodeUnreachable, Silence
 from gridwright.schedulers.job import Job, JobState
-from gridwright.schedulers.silence import Silence
 
 OFF = HeadNodeUnreachable("node controller of lab x is powered off", "controller", "power it on")
 DEAF = environment_error("slurmctld does not answer", where="controller", remedy="scontrol ping")

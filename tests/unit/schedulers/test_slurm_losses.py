@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.schedulers.job import Job, JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
+from gridwright.schedulers.job import Job, JobOptions, JobRequest, JobState
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.scheduler import SlurmScheduler
 from gridwright.spec.load import parse_spec

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.schedulers.policies import AccountPolicy, QosPolicy, SchedulerPolicies, SettingComparison
+from gridwright.schedulers.scheduler import AccountPolicy, QosPolicy, SchedulerPolicies, SettingComparison
 from gridwright.schedulers.slurm.cluster import Cluster, parse_nodes, parse_partitions
 from gridwright.schedulers.slurm.kind import (
     compared_settings,

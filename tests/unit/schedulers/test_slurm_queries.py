@@ -17,20 +17,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.schedulers.batch.record import split_identifier
-from gridwright.schedulers.indices import expand_indices, fold_indices
-from gridwright.schedulers.job import JobState
-from gridwright.schedulers.job_tag import JobTag, tag_of
+from gridwright.schedulers.job import JobState, JobTag, tag_of
+from gridwright.schedulers.job_request import expand_indices, fold_indices
 from gridwright.schedulers.slurm.accounting import parse_completion, parse_sacct
 from gridwright.schedulers.slurm.cluster import parse_config, parse_nodes, parse_partitions, parse_time_limit
-from gridwright.schedulers.slurm.queue import (
+from gridwright.schedulers.slurm.submission import slurm_name
+from gridwright.schedulers.slurm.tools import (
     QueueRow,
     decode_end,
     decode_wait_status,
+    job_state,
     parse_squeue_json,
     parse_squeue_text,
+    reason,
 )
-from gridwright.schedulers.slurm.submission import slurm_name
-from gridwright.schedulers.slurm.tools import job_state, reason
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05"
 NOW = 1795271750.0

@@ -10,10 +10,8 @@ import pytest
 
 from gridwright.commands import CommandOutput
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.dependency import Dependency
-from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.job import Job, JobExplanation, JobOptions, JobRequest, JobState, JobTag
+from gridwright.schedulers.job_request import Dependency
 from gridwright.schedulers.slurm.cluster import Cluster, parse_config, parse_nodes, parse_partitions
 from gridwright.schedulers.slurm.scheduler import explain_job
 from gridwright.schedulers.slurm.submission import (

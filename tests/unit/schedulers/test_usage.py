@@ -12,11 +12,9 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.schedulers.job import JobState
-from gridwright.schedulers.sacct_figures import parse_elapsed
 from gridwright.schedulers.slurm.accounting import parse_completion_usage, parse_sacct_usage
 from gridwright.schedulers.slurm.scheduler import parse_times
-from gridwright.schedulers.usage import JobUsage
-from gridwright.schedulers.usage_groups import core_hours_by_day, usage_group, usage_groups
+from gridwright.schedulers.usage import JobUsage, core_hours_by_day, parse_elapsed, usage_group, usage_groups
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "slurm" / "22.05" / "jobcomp.txt"
 

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from gridwright.node_programs.health.configuration import read_configuration
 from gridwright.node_programs.one_file import SCRATCH
 from gridwright.node_programs.scratch.configuration import parse_configuration
-from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.schedulers.machines import SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.node_specs import health_configuration
 from gridwright.setup.playbook import Hosts, Provided, playbook_files

@@ -24,7 +24,7 @@ from gridwright.setup.services import (
     service_variables,
 )
 from gridwright.spec import parse_spec
-from gridwright.spec.changelog_users import changelog_user
+from gridwright.spec.linked import changelog_user
 from gridwright.spec.model import GridSpec
 
 DISK = {"type": "local", "path": "/data"}

@@ -9,8 +9,7 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.spec import parse_spec
-from gridwright.spec.exporter import ExporterSection
-from gridwright.spec.monitoring import WatchSection
+from gridwright.spec.monitoring import ExporterSection, WatchSection
 
 DISK = {"filesystems": {"disk": {"type": "local", "path": "/data"}}}
 

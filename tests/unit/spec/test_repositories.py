@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.spec import parse_spec
-from gridwright.spec.changelog_users import changelog_user
 from gridwright.spec.fields import SpecModel
-from gridwright.spec.linked import linked_directories
+from gridwright.spec.linked import changelog_user, linked_directories
 from gridwright.spec.model import GridSpec
-from gridwright.spec.repositories import LibraryRepository
-from gridwright.spec.schedule import read_schedule
-from gridwright.spec.schema import json_schema
+from gridwright.spec.repository import LibraryRepository, read_schedule
+from gridwright.spec.structure import json_schema
 
 DISK = {"disk": {"type": "local", "path": "/data"}}
 FSX = {"fsx": {"type": "fsx-lustre", "path": "/fsx", "capacity": "2400 GiB"}}

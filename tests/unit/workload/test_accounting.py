@@ -21,7 +21,7 @@ from gridwright.errors import Finding, GridwrightError
 from gridwright.messages import encode
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.profiles import load_profiles
-from gridwright.schedulers.sacct_figures import parse_elapsed, parse_size, parse_time
+from gridwright.schedulers.usage import parse_elapsed, parse_size, parse_time
 from gridwright.workload.imports import imported
 from gridwright.workload.imports.imported import accounting_kind, import_logs, read_accounting
 from gridwright.workload.imports.job_table import read_jobs

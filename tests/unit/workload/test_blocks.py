@@ -18,18 +18,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gridwright.runs.launch_record import LibraryTraffic
-from gridwright.workload.counted_file import BLOCK_BYTES, CountedFile
 from gridwright.workload.datasets.catalogue import TABLES
 from gridwright.workload.datasets.writer import write_table
 from gridwright.workload.launches.launch import Launch
 from gridwright.workload.launches.process import Ended, run
-from gridwright.workload.launches.traffic import LaunchTraffic, blocked_time
-from gridwright.workload.messages import Made
-from gridwright.workload.programs import registry
+from gridwright.workload.launches.program_request import TableFacts
+from gridwright.workload.launches.traffic import BLOCK_BYTES, CountedFile, LaunchTraffic, blocked_time
+from gridwright.workload.messages import SCALES as NAMES_OF_SCALES
+from gridwright.workload.messages import Made, scale
+from gridwright.workload.programs.program import TEST_NAMES, program_of
 from gridwright.workload.programs.sampling import sample_step
-from gridwright.workload.scales import NAMES as NAMES_OF_SCALES
-from gridwright.workload.scales import scale
-from gridwright.workload.table_facts import TableFacts
 
 # A small data set and launches over it, for tests of the tests.
 
@@ -228,7 +226,7 @@ def test_a_sort_that_fits_into_memory_moves_nothing_to_util(
 
 
 def test_what_else_a_process_reads_is_no_spill(tables: dict[str, TableFacts], tmp_path: Path) -> None:
-    from gridwright.workload.sql import database
+    from gridwright.workload.programs.sql import database
 
     other = tmp_path / "library.so"
     other.write_bytes(bytes(MIB))
@@ -258,7 +256,7 @@ def test_a_spill_is_counted_to_the_byte(tmp_path: Path) -> None:
 # The I/O tests and lookup: right on right data, and they notice one wrong value in any table.
 
 NAMES = ("sort", "merge", "append", "join", "summary", "transpose", "convert", "lookup")
-READS = [(name, table) for name in NAMES for table in registry.program(name).tables]
+READS = [(name, table) for name in NAMES for table in program_of(name).tables]
 
 
 @pytest.fixture(scope="module", params=[1, 2**62 + 11])
@@ -275,7 +273,7 @@ def test_it_ends_with_a_right_answer_and_its_traffic_is_counted_by_library(
     made = launch(tmp_path, tables_of_seeds)
     assert run(name, made) == (Ended.OK, "")
     moved = made.traffic.totals()
-    read = sum(tables_of_seeds[table].bytes_ for table in registry.program(name).tables)
+    read = sum(tables_of_seeds[table].bytes_ for table in program_of(name).tables)
     # `append` reads its additions three times; a file's footer and padding may stay unread.
     assert moved["data"].read_bytes >= 0.97 * read
     assert moved["data"].written_bytes == 0
@@ -353,8 +351,8 @@ def test_the_permanent_tables_are_never_written(
 
 
 def test_every_test_is_described() -> None:
-    for name in registry.NAMES:
-        found = registry.program(name)
+    for name in TEST_NAMES:
+        found = program_of(name)
         assert found.name == name
         assert found.tables
         module = __import__(f"gridwright.workload.programs.{name}", fromlist=["PROGRAM"])
@@ -365,7 +363,7 @@ def test_every_test_is_described() -> None:
 
 
 def test_the_classes_are_those_of_the_published_workload() -> None:
-    classes = [registry.program(name).class_ for name in registry.NAMES]
+    classes = [program_of(name).class_ for name in TEST_NAMES]
     assert {kind: classes.count(kind) for kind in ("io", "memory", "computation")} == {
         "io": 7,
         "memory": 2,
@@ -391,8 +389,8 @@ def test_the_document_says_what_each_test_is() -> None:
     whole = (Path(__file__).parents[3] / "docs" / "workload.md").read_text()
     text = whole.split("## The 19 tests")[1].split("## ")[0]
     rows = {line.split("|")[1].strip(" `"): line for line in text.splitlines() if line.startswith("| `")}
-    for name in registry.NAMES:
-        found = registry.program(name)
+    for name in TEST_NAMES:
+        found = program_of(name)
         engine = f"| {found.engine}{', threads' if found.threaded else ''} |"
         assert f"| {found.mirrors} {engine} {', '.join(found.tables)}" in rows[name]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.runs.process import process_facts
+from gridwright.runs.worker_process import process_facts
 from gridwright.workload import exchange as module
 from gridwright.workload.exchange import EVENTS, RESULT, ExchangeDirectory, Heartbeat, Tail, dead_runs
 from gridwright.workload.private_directories import PrivateDirectories, remove_run, remove_stale

@@ -16,9 +16,7 @@ from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState,
 from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory
 from gridwright.workload.messages import JobStart
 from gridwright.workload.on_grid import jobs as module
-from gridwright.workload.on_grid.job import GridJob
-from gridwright.workload.on_grid.jobs import GridJobs
-from gridwright.workload.on_grid.scheduler_calls import SchedulerCalls
+from gridwright.workload.on_grid.jobs import GridJob, GridJobs, SchedulerCalls
 
 DONE = ChoreDone(exit=ExitStatus.DONE, removed=["x"])
 
@@ -116,7 +114,7 @@ class Bench:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(module, "_POLL_S", (0.01, 0.02))
     monkeypatch.setattr(module, "_VISIBLE_S", 0.05)
-    monkeypatch.setattr("gridwright.workload.on_grid.scheduler_calls._RETRY_S", 0.01)
+    monkeypatch.setattr("gridwright.workload.on_grid.jobs._RETRY_S", 0.01)
     return Bench(tmp_path)
 
 

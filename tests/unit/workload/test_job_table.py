@@ -18,9 +18,9 @@ from gridwright.errors import GridwrightError
 from gridwright.model.batch_window import BatchWindow
 from gridwright.model.workload import WorkloadMatrix
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.runs.launches import write_launches
+from gridwright.runs.parquet import write_launches
+from gridwright.workload.imports.accounting import assign_streams
 from gridwright.workload.imports.job_table import MOST_PROBLEMS, JobTable, read_jobs
-from gridwright.workload.imports.streams import assign_streams
 from tests.support.records import launch_record
 
 JOBS: dict[str, list[Any]] = {

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridwright.runs.launch_record import LaunchPhase, LibraryTraffic
-from gridwright.workload.launches.series import (
+from gridwright.workload.launches.traffic import (
     FIELDS,
+    LIBRARIES,
     MOST_PHASES,
     Interval,
     LaunchSeries,
@@ -21,7 +22,6 @@ from gridwright.workload.launches.series import (
     misplaced,
     weight,
 )
-from gridwright.workload.launches.traffic import LIBRARIES
 
 MB = 1_000_000
 
@@ -94,7 +94,7 @@ def test_a_spill_is_placed_where_the_process_moved_it(monkeypatch: pytest.Monkey
     series = LaunchSeries(declared=True)
     for number, (read, written) in enumerate(looks, start=1):
         io = (read * MB, written * MB, 0)
-        monkeypatch.setattr("gridwright.workload.launches.series._io", lambda _, io=io: io)
+        monkeypatch.setattr("gridwright.workload.launches.traffic._io", lambda _, io=io: io)
         series.look(float(number), 0.0, [1], moved(data_read=1))
     counted = {
         "util": LibraryTraffic(60 * MB, 60 * MB, 2.0, 0.0),
@@ -114,7 +114,7 @@ def test_a_spill_is_placed_where_the_process_moved_it(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("seconds", [5, 60, 600])
 def test_the_phases_stay_few_however_long_the_launch(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
-    monkeypatch.setattr("gridwright.workload.launches.series._io", lambda _: (0, 0, 0))
+    monkeypatch.setattr("gridwright.workload.launches.traffic._io", lambda _: (0, 0, 0))
     series = LaunchSeries(declared=True)
     data = work = 0
     for look in range(1, seconds * 10 + 1):
@@ -130,7 +130,7 @@ def test_the_phases_stay_few_however_long_the_launch(monkeypatch: pytest.MonkeyP
 
 
 def test_a_command_keeps_what_it_moved_as_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridwright.workload.launches.series._io", lambda _: (9 * MB, 4 * MB, 2 * MB))
+    monkeypatch.setattr("gridwright.workload.launches.traffic._io", lambda _: (9 * MB, 4 * MB, 2 * MB))
     series = LaunchSeries(declared=False)
     series.look(1.0, 0.0, [1], moved())
     assert series.phases(0.0) == [

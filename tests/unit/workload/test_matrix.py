@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gridwright.errors import GridwrightError
 from gridwright.workload.matrix import BUILT_IN, MATRIX, Matrix, MatrixEntry, load_matrix, parse_matrix
 from gridwright.workload.options import check_cores
-from gridwright.workload.programs import registry
+from gridwright.workload.programs.program import TEST_NAMES
 
 GOOD = "name: own\nstreams:\n  - [sort]\n"
 
@@ -38,8 +38,8 @@ def test_a_built_in_matrix_has_the_published_size(name: str, launches: int, stre
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_test_occurs_in_every_built_in_matrix(name: str) -> None:
-    assert set(count_tests(load_matrix(name))) == set(registry.NAMES)
-    assert len(registry.NAMES) == 19
+    assert set(count_tests(load_matrix(name))) == set(TEST_NAMES)
+    assert len(TEST_NAMES) == 19
 
 
 def test_quick_has_each_test_once() -> None:
@@ -54,7 +54,7 @@ def test_no_test_of_a_mixed_matrix_is_rare(name: str) -> None:
 
 matrices = st.lists(
     st.lists(
-        st.sampled_from(registry.NAMES).map(lambda name: MatrixEntry(test=name)), min_size=1, max_size=4
+        st.sampled_from(TEST_NAMES).map(lambda name: MatrixEntry(test=name)), min_size=1, max_size=4
     ).map(tuple),
     min_size=1,
     max_size=12,

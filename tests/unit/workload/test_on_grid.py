@@ -14,11 +14,9 @@ from gridwright.runs.directory import RunDirectory
 from gridwright.schedulers.job import NodeState
 from gridwright.spec import parse_spec
 from gridwright.workload.matrix import load_matrix
-from gridwright.workload.messages import GridSource
-from gridwright.workload.on_grid.place import on_grid
+from gridwright.workload.messages import GridSource, scale
 from gridwright.workload.options import WorkloadOptions
-from gridwright.workload.scales import scale
-from gridwright.workload.session import OnGrid, run_workload
+from gridwright.workload.session import OnGrid, on_grid, run_workload
 
 DISK = "filesystems: {disk: {type: local, path: /disk}}\nlibraries: {data: {}, work: {}, util: {}}\n"
 

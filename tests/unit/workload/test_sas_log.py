@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from gridwright.errors import Finding, GridwrightError
 from gridwright.messages import decode, encode
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.workload.sas_log import launch as sas_log_sessions
-from gridwright.workload.sas_log.launch import read_sas_log
-from gridwright.workload.sas_log.notes import parse_memory, parse_time
-from gridwright.workload.sas_log.stamps import parse_stamp
+from gridwright.workload.imports import sas_log as sas_log_sessions
+from gridwright.workload.imports.sas_log import read_sas_log
+from gridwright.workload.imports.sas_notes import parse_memory, parse_stamp, parse_time
 from gridwright.workload.session import write_step_log
 from tests.support.examples import examples
 from tests.support.records import launch_record
@@ -373,7 +372,7 @@ def test_no_real_time_gives_no_ratio(tmp_path: Path) -> None:
 
 def test_of_very_many_steps_the_longest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sas_log_sessions, "MOST_STEPS", 10)
-    monkeypatch.setattr("gridwright.workload.sas_log.launch.MOST_STEPS", 10)
+    monkeypatch.setattr("gridwright.workload.imports.sas_log.MOST_STEPS", 10)
     order = [(n * 37) % 101 for n in range(101)]
     launch, findings = read(tmp_path, "".join(WINDOWS_FULL.replace("0.96", f"{n}.00") for n in order))
     assert names(findings) == ["sas-log-truncated", "sas-log-date-ambiguous", "sas-log-steps-left-out"]

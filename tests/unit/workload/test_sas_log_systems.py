@@ -227,7 +227,7 @@ def test_a_log_of_very_many_notes_needs_no_more_memory_than_a_small_one(tmp_path
             file.writelines(filler + note.replace(b"0.96", b"%d.96" % (n % 1000)) for n in range(notes))
         code = (
             "import pathlib, resource, sys\n"
-            "from gridwright.workload.sas_log.launch import read_sas_log\n"
+            "from gridwright.workload.imports.sas_log import read_sas_log\n"
             "launch, _ = read_sas_log(pathlib.Path(sys.argv[1]), number=1, node='n')\n"
             "print(launch.real_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
         )

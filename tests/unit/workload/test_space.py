@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.workload import space
-from gridwright.workload.programs import registry
-from gridwright.workload.scales import scale
-from gridwright.workload.space import SpaceNeeds, check_space, needs, table_bytes
+from gridwright.workload.datasets import catalogue
+from gridwright.workload.datasets.catalogue import SpaceNeeds, check_space, needs, table_bytes
+from gridwright.workload.messages import scale
+from gridwright.workload.programs.program import program_of
 
 MIB = 1 << 20
 
@@ -87,7 +87,7 @@ def test_streams_run_at_once_and_their_launches_do_not() -> None:
 
 def test_only_what_is_missing_needs_space_in_data() -> None:
     tiny = scale("tiny")
-    (table, *_) = registry.program("sort").tables
+    (table, *_) = program_of("sort").tables
     asked = needs(tiny, [(table, 0), (table, 1)], [["sort"]], keep=False)
     assert asked.data >= 2 * table_bytes(table, tiny)
     assert needs(tiny, [], [["sort"]], keep=False).data == 0
@@ -101,4 +101,4 @@ def test_what_a_table_takes_is_no_less_than_its_file(tmp_path: Path) -> None:
     for name in ("accounts", "transactions"):
         made = write_table(TABLES[name], tmp_path / name, units=units, seed=1, copy=0)
         expected = units[name] * TABLES[name].rows_per_unit * TABLES[name].row_bytes
-        assert made.bytes_ <= expected * space._UNCERTAINTY + (1 << 16)
+        assert made.bytes_ <= expected * catalogue._UNCERTAINTY + (1 << 16)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.messages import decode
-from gridwright.runs.process import machine, process_facts
+from gridwright.runs.worker_process import machine, process_facts
 from gridwright.workload.launches import control_group, guard
 from gridwright.workload.launches.control_group import ControlGroup, remove_stale_groups
 from gridwright.workload.launches.guard import (

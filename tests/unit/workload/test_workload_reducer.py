@@ -21,8 +21,8 @@ from gridwright.runs.workload_events import (
     WorkloadRepeatBegun,
     WorkloadStep,
 )
-from gridwright.runs.workload_reducer import WorkloadReducer, summarize, summarize_tests
-from gridwright.workload.launches.account import bound_by, shares_of
+from gridwright.runs.workload_record import WorkloadReducer, summarize, summarize_tests
+from gridwright.workload.launches.launcher import bound_by, shares_of
 from tests.support.records import WORKLOAD_START, launch_record, take, workload_sample
 
 HEADER = {"event": "workload", "matrix": "own", "scale": "tiny", "seed": 1, "streams": 2, "launches": 4}

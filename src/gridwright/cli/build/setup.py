@@ -166,7 +166,7 @@ def _spec(flags: SetupFlags) -> GridSpec:
 
 def _playbook(spec: GridSpec, flags: SetupFlags) -> tuple[Hosts, Mapping[str, str | bytes]]:
     if flags.local:
-        from gridwright.model.layouts import library_layouts
+        from gridwright.model.grid import library_layouts
         from gridwright.setup.playbook import Hosts, Provided, playbook_files
 
         hosts = Hosts.this_machine(socket.gethostname().partition(".")[0])

@@ -28,7 +28,7 @@ def desired_layouts(
     """
     from dataclasses import replace
 
-    from gridwright.model.layouts import library_layouts
+    from gridwright.model.grid import library_layouts
 
     known = [str(name) for name in spec.libraries]
     for name in names:
@@ -70,8 +70,7 @@ def layout_wishes(spec: GridSpec) -> Mapping[str, DesiredLayout]:
         return {}
     from gridwright.errors import GridwrightError
     from gridwright.filesystems.layout import DesiredLayout
-    from gridwright.model.grid import grid_model
-    from gridwright.model.layouts import library_layouts
+    from gridwright.model.grid import grid_model, library_layouts
 
     try:
         model = grid_model(spec) if spec.nodes else None
@@ -123,7 +122,7 @@ def _with_layout(spec: GridSpec, names: Collection[str], told: str) -> GridSpec:
     """The grid with another layout for some libraries."""
     from pydantic import TypeAdapter, ValidationError
 
-    from gridwright.spec.layouts import Layout
+    from gridwright.spec.library import Layout
 
     try:
         parts = TypeAdapter(Layout).validate_python(_value(told))

@@ -414,7 +414,7 @@ def _words(flags: RepositoryFlags, name: str | None) -> str:
 
 
 def _ids(text: str) -> tuple[int, int]:
-    from gridwright.spec.repositories import read_ids
+    from gridwright.spec.repository import read_ids
 
     try:
         return read_ids(text)

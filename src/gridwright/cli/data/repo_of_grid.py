@@ -133,7 +133,7 @@ def _same_bucket(one: str, other: str) -> bool:
 def _settings(spec: GridSpec, name: str) -> RepositorySettings:
     from gridwright.repository.settings import RepositorySettings
     from gridwright.repository.status import RECOVERY_POINT_MISSED
-    from gridwright.spec.changelog_users import changelog_user, users_file
+    from gridwright.spec.linked import changelog_user, users_file
 
     found = spec.repositories[name]
     rpo_s = None if RECOVERY_POINT_MISSED in spec.silence else found.rpo

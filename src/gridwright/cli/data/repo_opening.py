@@ -190,7 +190,7 @@ def linked_report(
 def service_limits(spec: GridSpec, directory: LinkedDirectory, way: Operation) -> Sequence[TransferLimit]:
     """What limits the file system when it is read or written, where the model knows it."""
     from gridwright.model.grid import grid_model
-    from gridwright.model.service_alone import limits_of_service
+    from gridwright.model.node_alone import limits_of_service
     from gridwright.repository.forecast import TransferLimit
 
     try:

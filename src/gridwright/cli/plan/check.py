@@ -127,7 +127,7 @@ def init(
     Example: gridwright init && gridwright check
     """
     from gridwright.cli.output import Output
-    from gridwright.spec.template import init_text
+    from gridwright.spec.provider import init_text
 
     text = init_text(provider)
     _write(file, text, force)

@@ -111,7 +111,7 @@ def _check_deadline(flags: PlanFlags, spec: GridSpec) -> None:
 
 def _deadline(flags: PlanFlags, timed: DeadlinePlan, spec: GridSpec) -> ExitStatus:
     """Show a plan for a deadline, and write the design that is asked for."""
-    from gridwright.plan.deadline_document import deadline_document
+    from gridwright.plan.document import deadline_document
 
     def text() -> str:
         from gridwright.report.terminal.plan import deadline_text
@@ -218,7 +218,7 @@ def _table_night(path: Path) -> BatchWindow:
 
 def _matrix(name: str, spec: GridSpec) -> WorkloadMatrix:
     """The matrix of that name. Raises GridwrightError at its place in the spec."""
-    from gridwright.spec.locate import problem_at
+    from gridwright.spec.load import problem_at
 
     try:
         return workload_matrix(name)

@@ -272,8 +272,8 @@ def _model(flags: PredictFlags) -> GridModel:
         return model
     from gridwright.model.calibrate import calibrated
     from gridwright.runs.directory import load_run
-    from gridwright.runs.find import find_run
-    from gridwright.runs.record_file import figures_of
+    from gridwright.runs.place import find_run
+    from gridwright.runs.records import figures_of
 
     loaded = load_run(find_run(flags.runs, flags.calibrate), with_samples=False)
     with figures_of(loaded.path):
@@ -281,7 +281,7 @@ def _model(flags: PredictFlags) -> GridModel:
 
 
 def _papers(flags: PredictFlags, output: Output) -> ExitStatus:
-    from gridwright.model.papers.checks import check_papers, papers_document
+    from gridwright.model.papers import check_papers, papers_document
 
     check = check_papers(matrices={name: workload_matrix(name) for name in ("mixed-30", "mixed-20")})
     if flags.markdown:
@@ -301,15 +301,15 @@ def _papers(flags: PredictFlags, output: Output) -> ExitStatus:
 
 def _workload(model: GridModel, flags: PredictFlags, output: Output) -> ExitStatus:
     """Simulate the workload and print what it comes to. Raises GridwrightError."""
+    from gridwright.model.costs import useful_cost
     from gridwright.model.document import workload_document
-    from gridwright.model.useful_cost import useful_cost
     from gridwright.model.workload import Replay, default_profiles, simulate_workload
     from gridwright.runs.profiles import load_profiles
-    from gridwright.workload.scales import NAMES
+    from gridwright.workload.messages import SCALES
 
-    if flags.scale is not None and flags.scale not in NAMES:
+    if flags.scale is not None and flags.scale not in SCALES:
         raise input_error(
-            f"no scale is named {flags.scale!r}", where="--scale", remedy=f"use {', '.join(NAMES)}"
+            f"no scale is named {flags.scale!r}", where="--scale", remedy=f"use {', '.join(SCALES)}"
         )
     own = flags.profile or _profiles_as_workload(flags.workload)
     profiles = load_profiles(own) if own else default_profiles()

@@ -9,19 +9,16 @@ from pathlib import Path
 from gridwright.cli.output import LazyResult, Output, plain
 from gridwright.cli.output_file import write_output
 from gridwright.errors import ExitStatus
+from gridwright.model.day import load_day
 from gridwright.model.day import predict_day as walk_day
-from gridwright.model.day_curve import load_day
-from gridwright.model.degraded import degraded_grid, single_failures
-from gridwright.model.failure_domains import EACH, find_failure_domains
+from gridwright.model.degraded import EACH, degraded_grid, find_failure_domains, single_failures
 from gridwright.model.grid import GridModel
 from gridwright.model.sensitivity import sensitivity
-from gridwright.model.workload import Replay, WorkloadMatrix
-from gridwright.model.workload_sweep import SimulatedSteps
+from gridwright.model.workload import Replay, SimulatedSteps, WorkloadMatrix
 from gridwright.runs.profiles import Profiles
-from gridwright.runs.stream_sweep.drive import StreamSweep, SweepOf
-from gridwright.workload.matrix import MAX_STREAMS
+from gridwright.runs.stream_sweep import StreamSweep, SweepOf
+from gridwright.workload.matrix import MAX_STREAMS, sweep_rule
 from gridwright.workload.options import needs_of
-from gridwright.workload.sweep_step import sweep_rule
 
 
 def predict_day(model: GridModel, curve: str, streams: int | None, output: Output) -> ExitStatus:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gridwright.repository.forecast import MonthForecast, RepositoryForecast, TransferLimit
     from gridwright.spec.linked import LinkedDirectory
     from gridwright.spec.model import GridSpec
-    from gridwright.spec.schedule import Schedule
+    from gridwright.spec.repository import Schedule
 
 
 def predict_repository(
@@ -75,7 +75,7 @@ class _ForecastRequest:
                 remedy=f"time one with gridwright repo export {directory.name}; gridwright repo status has "
                 "what its throughput bounds",
             )
-        from gridwright.model.service_alone import limits_of_service
+        from gridwright.model.node_alone import limits_of_service
         from gridwright.repository.forecast import service_forecast
 
         limits = limits_of_service(self.model, directory.filesystem)

@@ -183,7 +183,7 @@ def run_iotest(flags: IotestFlags) -> ExitStatus:
     from gridwright.cli.spec_file import load_placed, make_libraries
     from gridwright.grid.grid import Grid
     from gridwright.iotest.library_facts import mistyped
-    from gridwright.iotest.targets import directory_target, library_targets
+    from gridwright.iotest.recorded import directory_target, library_targets
 
     reader = Reader()
     read = read_options(flags, reader)
@@ -266,7 +266,7 @@ def _measure(
 def fleet_to_test(grid: Grid, options: IotestOptions) -> Fleet | None:
     """The nodes to test; None for this machine alone. Raises GridwrightError."""
     from gridwright.cli.spec_file import note_this_machine
-    from gridwright.iotest.coordinator.fleet import fleet_of
+    from gridwright.iotest.coordinator.coordinator import fleet_of
 
     fleet = fleet_of(grid)
     if fleet is None:

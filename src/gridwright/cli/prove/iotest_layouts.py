@@ -16,7 +16,7 @@ from gridwright.filesystems.kind import Layouts
 from gridwright.filesystems.layout import EXAMPLES, read_layout_text
 from gridwright.filesystems.mounts import describe_mount
 from gridwright.iotest.library_facts import LOOK_S
-from gridwright.iotest.tried_layout import TriedLayout
+from gridwright.iotest.options import TriedLayout
 
 if TYPE_CHECKING:
     from gridwright.filesystems.layout import FileLayout, LayoutProblem
@@ -93,7 +93,7 @@ def _layouts(name: str, spec: GridSpec) -> Mapping[str, FileLayout]:
     """The layout of this name for each library. Raises GridwrightError."""
     if name not in {STATED, CHOSEN}:
         return dict.fromkeys(map(str, spec.libraries), read_layout_text(name, FLAG))
-    from gridwright.model.layouts import library_layouts
+    from gridwright.model.grid import library_layouts
 
     if name == CHOSEN:
         left_open = {

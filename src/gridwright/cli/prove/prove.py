@@ -144,7 +144,7 @@ def places_of(grid: Grid, parts: Parts) -> RunPlaces:
     from gridwright.cli.spec_file import note_this_machine
     from gridwright.doctor.access import access_to
     from gridwright.prove.proof import RunPlaces
-    from gridwright.workload.on_grid.place import on_grid
+    from gridwright.workload.session import on_grid
 
     if parts.iotest is None and grid.is_this_machine:
         note_this_machine(grid.spec)

@@ -18,7 +18,7 @@ from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, Problem
 
 if TYPE_CHECKING:
-    from gridwright.runs.removal import RunOnDisk
+    from gridwright.runs.directory import RunOnDisk
 
 
 runs = plain_app("List, show, compare and remove past runs.", no_args_is_help=True)
@@ -68,8 +68,8 @@ def show(run: RunName = "last", runs: RunsDirectory = DEFAULT_RUNS, json: Json =
     """Show what a run measured; one that was killed shows what it measured until then."""
     from gridwright.report.terminal.run import run_text
     from gridwright.runs.directory import load_run
-    from gridwright.runs.find import find_run
-    from gridwright.runs.record_file import figures_of
+    from gridwright.runs.place import find_run
+    from gridwright.runs.records import figures_of
 
     loaded = load_run(find_run(runs, run), with_samples=False)
     parts = {
@@ -102,8 +102,8 @@ def compare(
     from gridwright.report.terminal.run import comparison_text
     from gridwright.runs.compare import compare_runs
     from gridwright.runs.directory import load_run
-    from gridwright.runs.find import find_run
-    from gridwright.runs.record_file import figures_of
+    from gridwright.runs.place import find_run
+    from gridwright.runs.records import figures_of
 
     one, other = load_run(find_run(runs, a)), load_run(find_run(runs, b))
     with figures_of(other.path):
@@ -136,8 +136,8 @@ def rm(
 
     Example: gridwright runs rm 20261101T080000Z-demo --dry-run
     """
-    from gridwright.runs.find import find_run
-    from gridwright.runs.removal import look_at_run
+    from gridwright.runs.directory import look_at_run
+    from gridwright.runs.place import find_run
 
     now = datetime.now(UTC)
     disks = [look_at_run(path, now) for path in dict.fromkeys(find_run(runs, name) for name in run)]
@@ -171,8 +171,8 @@ def prune(
 
     Example: gridwright runs prune --keep 20 --older 90d --dry-run
     """
+    from gridwright.runs.directory import runs_below
     from gridwright.runs.place import check_place, own_runs, owners_in_words, run_directories
-    from gridwright.runs.removal import runs_below
 
     reader = Reader()
     older_s = reader.age("--older", older)
@@ -209,7 +209,7 @@ def _remove(
 ) -> None:
     """Ask, remove, and say so. Raises GridwrightError."""
     from gridwright.cli.arguments import confirm
-    from gridwright.runs.removal import remove_leavings, remove_run
+    from gridwright.runs.directory import remove_leavings, remove_run
     from gridwright.units import format_bytes
 
     if going and not dry_run:
@@ -258,7 +258,7 @@ def report(
     The run may be finished or interrupted; the report is one file that opens offline.
     """
     from gridwright.report.page import write_report
-    from gridwright.runs.find import find_run
+    from gridwright.runs.place import find_run
 
     reader = Reader()
     check_output(reader, "--out", out)

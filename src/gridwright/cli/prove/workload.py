@@ -173,7 +173,7 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
 def clean(file: SpecFile = None, json: Json = False) -> None:
     """Remove the data that the workload made in the library data of a grid."""
     from gridwright.cli.interrupt import stop_on_signals
-    from gridwright.workload.clean import clean as remove
+    from gridwright.workload.data_set import clean as remove
     from gridwright.workload.options import library_directories
 
     spec, place = load_with_place(file, None)
@@ -200,12 +200,13 @@ def refuse_wide_launches(matrix: str, options: WorkloadOptions, place: OnGrid | 
 
 def read_workload_options(flags: WorkloadFlags, reader: Reader) -> WorkloadOptions | None:
     """Check the flags together; None if the reader has found something wrong."""
-    from gridwright.workload import scales
     from gridwright.workload.matrix import load_matrix
+    from gridwright.workload.messages import SCALES
+    from gridwright.workload.messages import scale as scale_named
     from gridwright.workload.options import WorkloadOptions, check_options
 
-    if flags.scale not in scales.NAMES:
-        reader.choice(flags.scale, scales.NAMES, "--scale")
+    if flags.scale not in SCALES:
+        reader.choice(flags.scale, SCALES, "--scale")
     values = read_flags(flags, reader)
     figures = ("streams", "seed", "memory_bytes", "time_limit_s", "threads", "block_bytes", "repeat")
     reader.add(check_options(**{name: values[name] for name in figures}))
@@ -218,7 +219,7 @@ def read_workload_options(flags: WorkloadFlags, reader: Reader) -> WorkloadOptio
         return None
     values |= {
         "matrix": matrix.with_streams(flags.streams) if flags.streams else matrix,
-        "scale": scales.scale(flags.scale),
+        "scale": scale_named(flags.scale),
     }
     return options_of(WorkloadOptions, values)
 
@@ -285,8 +286,8 @@ def profile_(
       gridwright workload profile 20261121T050000Z-grid profiles.json
     """  # noqa: D301 - \b is a control character for click
     from gridwright.runs.directory import load_run
-    from gridwright.runs.find import find_run
-    from gridwright.runs.record_file import figures_of
+    from gridwright.runs.place import find_run
+    from gridwright.runs.records import figures_of
 
     reader = Reader()
     check_output(reader, "OUT", out)
@@ -344,16 +345,16 @@ def replay_(
       gridwright predict other.yaml --workload jobs-profiles.json
     """  # noqa: D301 - \b is a control character for click
     from gridwright.runs.profiles import load_profiles, streams_of
-    from gridwright.workload import scales
-    from gridwright.workload.replays.plan import replay_options
+    from gridwright.workload import messages
+    from gridwright.workload.options import replay_options
 
     reader = Reader()
-    if scale not in scales.NAMES:
-        reader.choice(scale, scales.NAMES, "--scale")
+    if scale not in messages.NAMES:
+        reader.choice(scale, messages.NAMES, "--scale")
     reader.finish(not reader.wrong or None)
     recorded = load_profiles(profiles)
     order = streams_of(recorded, streams, where=str(profiles))
-    options = replay_options(recorded, order, scales.scale(scale), hold_memory=memory, keep=keep)
+    options = replay_options(recorded, order, messages.scale(scale), hold_memory=memory, keep=keep)
     return int(_replay(recorded, options, file, runs, json=json))
 
 
@@ -363,7 +364,7 @@ def _replay(
     from gridwright.cli.spec_file import make_libraries
     from gridwright.report.terminal.run import replay_text
     from gridwright.runs.directory import RunDirectory
-    from gridwright.runs.replayed import replayed_jobs
+    from gridwright.runs.profiles import replayed_jobs
     from gridwright.workload.options import library_directories
 
     spec, place = load_with_place(file, options.matrix)

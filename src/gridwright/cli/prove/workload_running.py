@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from gridwright.runs.directory import RunDirectory
     from gridwright.runs.profiles import Profiles
     from gridwright.runs.records import RunRecord
-    from gridwright.runs.stream_sweep.drive import StreamSweep
-    from gridwright.runs.stream_sweep.record import StreamSweepRecord, SweepStep
+    from gridwright.runs.stream_sweep import StreamSweep, StreamSweepRecord, SweepStep
     from gridwright.runs.workload_record import WorkloadRecord
     from gridwright.spec import GridSpec
     from gridwright.workload.matrix import Matrix
@@ -37,7 +36,7 @@ def load_with_place(file: Path | None, matrix: Matrix | None) -> tuple[GridSpec,
     """Load the spec of a grid to run a matrix on, and how to run it there; see on_grid."""
     from gridwright.cli.spec_file import load_placed, note_this_machine
     from gridwright.grid.grid import Grid
-    from gridwright.workload.on_grid.place import on_grid
+    from gridwright.workload.session import on_grid
 
     spec = load_placed(file)
     place = on_grid(Grid.open(spec), matrix)
@@ -113,10 +112,8 @@ def write_profiles(
     out: Path, run: RunRecord, workload: WorkloadRecord, *, rate: float | None = None
 ) -> tuple[Profiles, list[Finding]]:
     """Write the profiles of a run and say so on stderr. Raises GridwrightError."""
-    from gridwright.runs.profile_estimate import DEFAULT_RATE
-    from gridwright.runs.profile_record import profiles_of
-    from gridwright.runs.profiles import save_profiles
-    from gridwright.workload.space import data_bytes
+    from gridwright.runs.profiles import DEFAULT_RATE, profiles_of, save_profiles
+    from gridwright.workload.datasets.catalogue import data_bytes
 
     profiles, findings = profiles_of(run, workload, data_bytes=data_bytes(), rate=rate or DEFAULT_RATE)
     save_profiles(out, profiles)
@@ -216,9 +213,9 @@ def run_sweep(
 ) -> ExitStatus:
     """Sweep, record every step in a run directory of its own, and print the answer."""
     from gridwright.runs.directory import RunDirectory
-    from gridwright.runs.stream_sweep.drive import StreamSweep, SweepOf
+    from gridwright.runs.stream_sweep import StreamSweep, SweepOf
+    from gridwright.workload.matrix import sweep_rule
     from gridwright.workload.options import needs_of
-    from gridwright.workload.sweep_step import sweep_rule
 
     rule = sweep_rule(
         needs_of(spec),
@@ -247,7 +244,7 @@ def _carried_out(
     sweep: StreamSweep, run: RunDirectory, steps: _Steps, stop: threading.Event
 ) -> tuple[StreamSweepRecord, Path]:
     from gridwright.report.page import write_report
-    from gridwright.runs.stream_sweep.file import write_sweep
+    from gridwright.runs.stream_sweep import write_sweep
 
     def save() -> None:
         write_sweep(run.path, sweep.record())
@@ -311,9 +308,8 @@ class _Steps:
 
         from gridwright.report.page import write_report
         from gridwright.runs.directory import RunDirectory
-        from gridwright.runs.stream_sweep.file import STEPS
-        from gridwright.runs.stream_sweep.words import streams_text
-        from gridwright.workload.sweep_step import measured_step
+        from gridwright.runs.stream_sweep import STEPS, streams_text
+        from gridwright.workload.matrix import measured_step
 
         again = f", run {attempt}" if attempt > 1 else ""
         named = streams_text(streams)

@@ -180,8 +180,7 @@ def _nothing(_context: Context) -> Iterator[tuple[str, str]]:
 def _runs(context: Context) -> Iterator[tuple[str, str]]:
     """The newest first: `last` is what is wanted most. What has no name of a run is not offered."""
     from gridwright.cli.arguments import DEFAULT_RUNS
-    from gridwright.runs.find import find_run
-    from gridwright.runs.place import NAME, run_directories
+    from gridwright.runs.place import NAME, find_run, run_directories
 
     runs = Path(context.params.get("runs") or os.environ.get("GRIDWRIGHT_RUNS") or DEFAULT_RUNS)
     names = [path.name for path in reversed(run_directories(runs)) if NAME.fullmatch(path.name)]
@@ -238,7 +237,7 @@ def _matrices(_context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _scales(_context: Context) -> Iterator[tuple[str, str]]:
-    from gridwright.workload.scales import NAMES
+    from gridwright.workload.messages import NAMES
 
     return ((name, "") for name in NAMES)
 

@@ -337,7 +337,7 @@ def _cost(spec: GridSpec) -> HourlyCost:
     from gridwright.catalog import load_catalog
     from gridwright.model.grid import grid_model
     from gridwright.monitor.console.watching import HourlyCost
-    from gridwright.plan.price_dates import price_dates
+    from gridwright.plan.design import price_dates
 
     if not spec.is_cloud:
         return HourlyCost(None, "the grid is not in a cloud")

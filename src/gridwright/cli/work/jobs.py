@@ -413,7 +413,7 @@ class PatientQuestions:
 
     def __init__(self, scheduler: Scheduler, *, meanwhile: str, tell: Callable[[str], None] = say) -> None:
         """`meanwhile` says what its silence does not hold up."""
-        from gridwright.schedulers.silence import Silence
+        from gridwright.schedulers.head_node import Silence
 
         self._scheduler = scheduler
         self._tell = tell

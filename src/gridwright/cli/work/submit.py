@@ -31,7 +31,7 @@ from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, Problem, input_error
 
 if TYPE_CHECKING:
-    from gridwright.schedulers.flows.flow_file import JobFlow
+    from gridwright.schedulers.flows import JobFlow
     from gridwright.schedulers.job import JobRequest
     from gridwright.schedulers.scheduler import Scheduler
     from gridwright.spec import GridSpec
@@ -67,8 +67,7 @@ submit = plain_app()
 
 def read_request(flags: SubmitFlags, spec: GridSpec, reader: Reader) -> JobRequest:
     """The request that the flags describe; what cannot be read is noted, and left out."""
-    from gridwright.schedulers.job import JobRequest
-    from gridwright.schedulers.job_options import JobOptions
+    from gridwright.schedulers.job import JobOptions, JobRequest
 
     directory = str(flags.directory.absolute()) if flags.directory is not None else os.getcwd()  # noqa: PTH109
     values = read_flags(flags, reader)
@@ -93,13 +92,13 @@ def _below(directory: str, path: str | None) -> str | None:
 
 
 def _read_array(reader: Reader, flag: str, text: str) -> Sequence[int] | None:
-    from gridwright.schedulers.indices import parse_array
+    from gridwright.schedulers.job_request import parse_array
 
     return _noted(reader, parse_array(text, flag))
 
 
 def _read_begin(reader: Reader, flag: str, text: str) -> float | None:
-    from gridwright.schedulers.begin_time import parse_begin
+    from gridwright.schedulers.job_request import parse_begin
 
     return _noted(reader, parse_begin(text, where=flag))
 
@@ -230,7 +229,7 @@ class SubmitFlags:
 
 def read_environment(flags: SubmitFlags, reader: Reader) -> dict[str, str]:
     """The environment that jobs get of this one's."""
-    from gridwright.schedulers.job_environment import chosen_environment
+    from gridwright.schedulers.job_request import chosen_environment
 
     environment, problems = chosen_environment(flags.environment or (), os.environ)
     reader.add([named_by_flag(problem) for problem in problems])
@@ -256,8 +255,7 @@ _WITH_A_FLOW = ("grid", "directory", "environment", "flow", "resume", "json")
 
 def submit_flow(flags: SubmitFlags) -> ExitStatus:
     """Submit the jobs of a flow together. Raises GridwrightError with every problem of file and flags."""
-    from gridwright.schedulers.flows.flow_file import load_flow
-    from gridwright.schedulers.flows.flow_requests import FlowSurroundings, flow_requests, new_run
+    from gridwright.schedulers.flows import FlowSurroundings, flow_requests, load_flow, new_run
 
     reader = Reader()
     if flags.flow is None:
@@ -295,7 +293,7 @@ def _libraries(spec: GridSpec) -> dict[str, str]:
 
 
 def _resumed(scheduler: Scheduler, flow: JobFlow) -> tuple[str, set[str]]:
-    from gridwright.schedulers.flows.flow_requests import last_run, reusable_jobs
+    from gridwright.schedulers.flows import last_run, reusable_jobs
 
     run = last_run(scheduler.jobs(), flow.flow)
     if run is None:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gridwright.report.table import Table
-    from gridwright.schedulers.usage import JobUsage
-    from gridwright.schedulers.usage_groups import UsageGroup
+    from gridwright.schedulers.usage import JobUsage, UsageGroup
     from gridwright.spec import GridSpec
 
 _BY = ("user", "account", "queue", "job-name")
@@ -70,7 +69,7 @@ def run_usage(flags: UsageFlags) -> ExitStatus:
 
     Example: gridwright usage --since 30d --by queue
     """
-    from gridwright.schedulers.usage_groups import usage_group, usage_groups
+    from gridwright.schedulers.usage import usage_group, usage_groups
 
     reader = Reader()
     values = read_flags(flags, reader)
@@ -159,7 +158,7 @@ usage.command()(verb(run_usage))
 
 def _prices(spec: GridSpec) -> Callable[[JobUsage], float | None] | None:
     """What a core of a job's node costs; None where no node has a price."""
-    from gridwright.model.core_prices import core_prices
+    from gridwright.model.costs import core_prices
 
     try:
         price = core_prices(spec)
@@ -238,7 +237,7 @@ def _plain(group: UsageGroup) -> dict[str, Any]:
 def _plain_names() -> list[str]:
     from dataclasses import fields
 
-    from gridwright.schedulers.usage_groups import UsageGroup
+    from gridwright.schedulers.usage import UsageGroup
 
     return [field.name for field in fields(UsageGroup) if field.name != "name"]
 
@@ -256,7 +255,7 @@ def _page(
     period: tuple[float, float],
 ) -> str:
     from gridwright.report.usage_page import usage_page
-    from gridwright.schedulers.usage_groups import core_hours_by_day
+    from gridwright.schedulers.usage import core_hours_by_day
 
     by_day = core_hours_by_day(jobs, lambda moment: _day(moment).isoformat(), by)
     ended = [job.ended for job in jobs if job.ended is not None]

@@ -11,8 +11,7 @@ from pydantic import Field
 from gridwright.errors import Finding
 from gridwright.filesystems.kind import FileSystemKind, LabServices, NodeDisks, ScratchArray
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import INSTANCE_STORE, Delivery, Disks
+from gridwright.spec.filesystem import INSTANCE_STORE, NEW_KIND, Delivery, Disks, FileSystem
 from gridwright.units import SIZE_PATTERN, Bytes
 from gridwright.yamltext.fields import FieldError, Written
 from gridwright.yamltext.source import show

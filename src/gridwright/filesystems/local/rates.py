@@ -14,7 +14,7 @@ from gridwright.filesystems.resources import (
 )
 from gridwright.filesystems.servers import DiskRates, bandwidth_burst, disk_rates
 from gridwright.filesystems.site import Site, shares_network, stated_routes, volume_limit
-from gridwright.spec.storage import Delivery, Disks
+from gridwright.spec.filesystem import Delivery, Disks
 from gridwright.units import format_rate
 
 

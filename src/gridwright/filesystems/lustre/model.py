@@ -10,8 +10,7 @@ from pydantic import Field
 from gridwright.filesystems.lustre_client.fields import NOBODY, SquashedByDefault, StripeCount, stripe_count
 from gridwright.filesystems.service_model import ServiceFileSystem
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND
-from gridwright.spec.storage import Servers
+from gridwright.spec.filesystem import NEW_KIND, Servers
 from gridwright.yamltext.fields import matching
 
 _NID = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}@(?:tcp|o2ib|kfi)[0-9]{0,3}"

@@ -34,7 +34,7 @@ from gridwright.filesystems.resources import (
 from gridwright.filesystems.servers import efficiency, server_costs, server_group, server_limit
 from gridwright.filesystems.service_rates import service_contribution, stated_costs
 from gridwright.filesystems.site import Site
-from gridwright.spec.storage import INSTANCE_STORE, Servers
+from gridwright.spec.filesystem import INSTANCE_STORE, Servers
 
 
 def contribute(name: str, filesystem: LustreFileSystem, site: Site) -> Contribution:

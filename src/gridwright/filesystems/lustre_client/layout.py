@@ -36,7 +36,7 @@ from gridwright.messages import MessageError, decode, encode
 from gridwright.units import format_bytes
 
 if TYPE_CHECKING:
-    from gridwright.spec.layouts import LayoutPart
+    from gridwright.spec.library import LayoutPart
 
 
 LIMIT_S = 10.0

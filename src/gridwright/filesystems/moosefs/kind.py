@@ -9,8 +9,7 @@ from pydantic import Field
 
 from gridwright.filesystems.kind import FileSystemKind, LabServices, ServerHealth, StorageNodes
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import MOST_SERVERS
+from gridwright.spec.filesystem import MOST_SERVERS, NEW_KIND, FileSystem
 
 if TYPE_CHECKING:
     from gridwright.filesystems.health import Health, Run

@@ -14,8 +14,7 @@ from gridwright.filesystems.service_model import ServiceFileSystem, service_prob
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, HostName, Update
-from gridwright.spec.filesystem import NEW_KIND
-from gridwright.spec.storage import Delivery
+from gridwright.spec.filesystem import NEW_KIND, Delivery
 from gridwright.yamltext.fields import FieldError, matching
 
 if TYPE_CHECKING:

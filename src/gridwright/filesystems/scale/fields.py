@@ -16,8 +16,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Directory, SpecModel, Update
+from gridwright.spec.filesystem import Disks
 from gridwright.spec.provider import ProviderKind
-from gridwright.spec.storage import Disks
 from gridwright.yamltext.fields import FieldError, Size, TotalRate, Written, matching
 from gridwright.yamltext.source import show
 

@@ -25,8 +25,7 @@ from gridwright.filesystems.scale.fields import (
 )
 from gridwright.services.ports import Ports
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import NEW_KIND, FileSystem
-from gridwright.spec.storage import Disks, Servers
+from gridwright.spec.filesystem import NEW_KIND, Disks, FileSystem, Servers
 from gridwright.units import Bytes
 from gridwright.yamltext.fields import Size, matching
 

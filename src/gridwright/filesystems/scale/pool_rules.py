@@ -12,8 +12,8 @@ from typing import Any
 from gridwright.errors import Finding
 from gridwright.filesystems.scale.administration.desired import SYSTEM_POOL
 from gridwright.filesystems.scale.model import ScaleFileSystem
+from gridwright.spec.filesystem import INSTANCE_STORE
 from gridwright.spec.provider import ProviderKind
-from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show
 

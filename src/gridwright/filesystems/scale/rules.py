@@ -13,8 +13,8 @@ from typing import Any
 from gridwright.filesystems.scale.fields import bucket_problems, package_problems
 from gridwright.filesystems.scale.model import BLOCK_SIZE
 from gridwright.filesystems.scale.pool_rules import MOST_ATTACHED, nfs_problems, pool_problems
+from gridwright.spec.filesystem import INSTANCE_STORE
 from gridwright.spec.provider import ProviderKind
-from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.units import Bytes, UnitError
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.source import show

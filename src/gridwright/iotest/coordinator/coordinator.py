@@ -3,6 +3,9 @@
 One event loop serves all nodes; no thread, and nothing of size, for each. The command itself touches no
 library. `gridwright.iotest.wire` says what goes over the connections.
 
+Each node has a key and a certificate of its own, in a file that only its owner can read, in a directory
+that all nodes see. The authority signs for one test only: a certificate of another test opens nothing.
+
 Watches over the nodes of a test: who is silent for too long is lost, and told with the cause at once.
 
 Names what is wrong with a grid before what it hit: asked when nodes or a file system go silent.
@@ -13,33 +16,181 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import socket
 import ssl
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self, TypeVar, cast
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
 from gridwright import __version__
+from gridwright.beneath import remove_tree
 from gridwright.errors import Finding, GridwrightError, environment_error
+from gridwright.grid.grid import Grid
 from gridwright.grid.launching import NodeLauncher
 from gridwright.grid.nodes import GridNode
 from gridwright.grid.outages import OutageCause
 from gridwright.interference.watch import LoadWatch
-from gridwright.iotest.coordinator.clock import clock_finding
-from gridwright.iotest.coordinator.heartbeats import PING_EVERY_S, SilenceJudge, cpu_pressure
-from gridwright.iotest.coordinator.remote_node import NodeFailed, RemoteNode, read_message
-from gridwright.iotest.credentials import Authority, HandedOver
-from gridwright.iotest.events import Emit
-from gridwright.iotest.messages import ORDERS, Answer, Hello, Leave, Pong, Refuse, Stop, Welcome, WorkerFacts
-from gridwright.iotest.wire import WireError, frame, in_words, peer_name
+from gridwright.iotest.coordinator.remote_node import (
+    PING_EVERY_S,
+    NodeFailed,
+    RemoteNode,
+    SilenceJudge,
+    clock_finding,
+    cpu_pressure,
+    read_message,
+)
+from gridwright.iotest.messages import (
+    ORDERS,
+    Answer,
+    Emit,
+    Hello,
+    Leave,
+    Pong,
+    Refuse,
+    Stop,
+    Welcome,
+    WorkerFacts,
+)
+from gridwright.iotest.wire import COORDINATOR, WireError, coordinator_context, frame, in_words, peer_name
 from gridwright.messages import MessageError, typed
+from gridwright.refusals import refusal
 from gridwright.runs.iotest_events import NodesAwaited
 from gridwright.services.connections import AcceptedConnection, Bounds, Listener, allow_descriptors
 from gridwright.spec.hosts import fold_hosts
+from gridwright.state_parts import fresh_directory
+
+VALID = timedelta(days=1)
+"""Before and after the moment they are made: connections are made in the first minutes of a test, and clocks
+of nodes may be off by a time zone."""
+
+
+class Authority:
+    """Signs the certificates of one test."""
+
+    def __init__(self, now: datetime | None = None) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._now = now or datetime.now(UTC)
+        self._name = _named(f"gridwright iotest {secrets.token_hex(8)}")
+        builder = self._builder(self._name, self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+        self.certificate = _pem(builder.sign(self._key, hashes.SHA256()))
+
+    def of_node(self, node: str) -> str:
+        """Key, certificate and authority of a node, as PEM. Raises ValueError if its name is not ASCII."""
+        return self._issue(node, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def of_coordinator(self) -> str:
+        """Key, certificate and authority of the coordinator, as PEM."""
+        return self._issue(COORDINATOR, ExtendedKeyUsageOID.SERVER_AUTH)
+
+    def context(self) -> ssl.SSLContext:
+        """How the coordinator lets nodes in."""
+        # Python's ssl takes a key from a file only; this one is in memory.
+        fd = os.memfd_create("gridwright", os.MFD_CLOEXEC)
+        try:
+            os.write(fd, self.of_coordinator().encode())
+            return coordinator_context(Path(f"/proc/self/fd/{fd}"))
+        finally:
+            os.close(fd)
+
+    def _issue(self, name: str, side: x509.ObjectIdentifier) -> str:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = self._builder(_named("gridwright iotest"), key.public_key())
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        # Else a node could show its certificate to others as that of the coordinator.
+        builder = builder.add_extension(x509.ExtendedKeyUsage([side]), critical=True)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+        text = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode()
+        return text + _pem(builder.sign(self._key, hashes.SHA256())) + self.certificate
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        authority = self._key.public_key()
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._now - VALID)
+            .not_valid_after(self._now + VALID)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), critical=False)
+        )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+class HandedOver:
+    """The files of a test's nodes, in a fresh directory of the state directory, which all nodes see."""
+
+    def __init__(self, authority: Authority, state: Path, nodes: Iterable[str]) -> None:
+        """Write them. Raises GridwrightError."""
+        self._directory = fresh_directory(state, "iotest")
+        try:
+            for node in nodes:
+                self._write(node, authority.of_node(node))
+        except OSError as error:
+            self.remove()
+            where = self._directory / os.fsdecode(error.filename or "")
+            otherwise = "name a directory that all nodes share with `state:` in the grid spec"
+            why = refusal(where, error, otherwise, writes=True)
+            raise environment_error(
+                f"the certificates of the test cannot be written: {why.reason}",
+                where=str(where),
+                remedy=why.remedy,
+            ) from error
+
+    def file_of(self, node: str) -> Path:
+        """The file that only this node needs."""
+        return self._directory / f"{node}.pem"
+
+    def remove(self) -> None:
+        """Remove all of them; those that cannot be removed open nothing once the test is over."""
+        remove_tree(self._directory)
+
+    def _write(self, node: str, text: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self.file_of(node), flags, 0o600)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
 
 Ask = Callable[[Collection[str]], Sequence[OutageCause]]
 """Looks for causes of the silence of nodes; of none, for what else is wrong. Bounded in time, and blocks."""
@@ -574,4 +725,25 @@ def _asleep_finding(nodes: Sequence[str]) -> Finding:
         "nodes-off",
         f"{fold_hosts(nodes)} {are} off until jobs wait, and not tested",
         "submit jobs that wake them, and test while these run; or test what is on",
+    )
+
+
+def fleet_of(grid: Grid) -> Fleet | None:
+    """The nodes of a grid to test; None where this machine alone is tested.
+
+    Raises GridwrightError (status ENVIRONMENT) where the grid is not up, or no node of it is.
+    """
+    if grid.is_this_machine:
+        return None
+    nodes = grid.prepared(grid.nodes())
+    secrets = None if grid.launches_by_ssh else grid.state
+    return Fleet(
+        nodes,
+        grid.launcher(nodes),
+        grid.listen,
+        secrets,
+        served_by=grid.processes_here,
+        asleep=grid.asleep,
+        causes=grid.causes(),
+        filesystems={name: library.filesystem for name, library in grid.spec.libraries.items()},
     )

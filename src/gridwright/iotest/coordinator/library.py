@@ -22,12 +22,9 @@ from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem
 from gridwright.filesystems.health import Run
 from gridwright.interference.judge import disturbances, on_node
-from gridwright.iotest import failures, figures, sweep
 from gridwright.iotest.coordinator.coordinator import Coordinator
-from gridwright.iotest.coordinator.members import Members
-from gridwright.iotest.coordinator.merge import Part, merged
-from gridwright.iotest.coordinator.phase import GridPhase, NodeRun
-from gridwright.iotest.coordinator.plan import (
+from gridwright.iotest.coordinator.members import (
+    Members,
     NodePlans,
     NodeShare,
     reused_readers,
@@ -36,24 +33,24 @@ from gridwright.iotest.coordinator.plan import (
     streams_of,
     target_of,
 )
+from gridwright.iotest.coordinator.phase import GridPhase, NodeRun, Part, merged
 from gridwright.iotest.coordinator.remote_node import LibraryFailedThere, NodeFailed, RemoteNode
 from gridwright.iotest.engine import PhasePlan, StreamPlan
-from gridwright.iotest.events import Emit
-from gridwright.iotest.falling import falling_finding, with_fall
-from gridwright.iotest.layouts import lay_out, seen
 from gridwright.iotest.library_facts import (
     cached_finding,
     left_finding,
+    outcome_problem,
     reading_set_finding,
     retained_set_finding,
     written_first_finding,
     wrong_data,
 )
-from gridwright.iotest.measure import LibraryFailed, WrongData
+from gridwright.iotest.measure import LibraryFailed, WrongData, lay_out, seen
 from gridwright.iotest.messages import (
     Close,
     Closed,
     CommandRan,
+    Emit,
     Open,
     Prepare,
     Prepared,
@@ -67,13 +64,26 @@ from gridwright.iotest.messages import (
     TidyAfter,
 )
 from gridwright.iotest.messages import Opened as OpenedThere
-from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.outcome import Outcome
+from gridwright.iotest.options import IotestOptions, LibraryTarget, TriedLayout
+from gridwright.iotest.outcome import (
+    Outcome,
+    make_phase_record,
+    phase_figures,
+    phase_limits,
+    planned_use,
+    requested_settings,
+)
 from gridwright.iotest.scratch import MARKER, FileSet
-from gridwright.iotest.space import Room, SpacePlan
-from gridwright.iotest.stalls import stall_finding, stalls_of
-from gridwright.iotest.stream_plan import readable, shared_name
-from gridwright.iotest.tried_layout import TriedLayout
+from gridwright.iotest.steadiness import falling_finding, stall_finding, stalls_of, with_fall
+from gridwright.iotest.stream_plan import (
+    SWEPT,
+    Room,
+    SpacePlan,
+    readable,
+    shared_name,
+    stream_counts,
+    summarise_sweep,
+)
 from gridwright.messages import shared_fields
 from gridwright.runs.iotest_events import DeviceDetected, LayoutSeen, LibraryBegun, PhaseBegun, PhaseDone
 from gridwright.runs.load_record import Interference, NodeLoad
@@ -140,7 +150,7 @@ def record_of_all(runs: Mapping[str, NodeRun], shares: Sequence[NodeShare], whol
         status: Status = "interrupted" if whole.stopped else "failed"
         return PhaseRecord(**shared_fields(whole.begun, PhaseRecord), status=status, nodes=nodes)
     outcome = merged([_part(runs[share.node]) for share in through])
-    record = figures.phase_record(
+    record = make_phase_record(
         whole.begun,
         outcome,
         cores=sum(share.cores for share in through),
@@ -174,7 +184,7 @@ def _node(
         reason = _reason(node, run, whole.lost)
         return NodePhaseRecord(node=node, cores=cores, streams=share.streams, status="failed", reason=reason)
     outcome = _outcome(run)
-    measured = figures.phase_figures(whole.begun.op, outcome, cores=cores, memory_backed=whole.memory_backed)
+    measured = phase_figures(whole.begun.op, outcome, cores=cores, memory_backed=whole.memory_backed)
     measured = replace(measured, load=run.load, disturbances=interferences, disturbed=bool(interferences))
     return NodePhaseRecord(
         node=node,
@@ -408,7 +418,7 @@ class GridLibraryTest:
                 phases = await self._prepare()
             if self._options.sweep:
                 await self._sweep(phases)
-                phases = [op for op in phases if op not in sweep.SWEPT]
+                phases = [op for op in phases if op not in SWEPT]
             for op in phases:
                 if self._members.stopped:
                     break
@@ -466,13 +476,13 @@ class GridLibraryTest:
 
     async def _sweep(self, phases: list[Op]) -> None:
         rates: dict[Op, list[tuple[int, float | None]]] = {}
-        for streams in sweep.counts(self._target.cores):
-            for op in sweep.SWEPT:
+        for streams in stream_counts(self._target.cores):
+            for op in SWEPT:
                 if op in phases and not self._members.stopped:
                     result = await self._phase(op, streams)
                     rates.setdefault(op, []).append((streams, result.rate_last_bytes_per_s))
         for op, points in rates.items():
-            self._emit(sweep.summarise(op, points, self._target))
+            self._emit(summarise_sweep(op, points, self._target))
 
     async def _phase(self, op: Op, streams: int | None) -> PhaseRecord:
         """Run one phase on all nodes and emit its record."""
@@ -480,16 +490,14 @@ class GridLibraryTest:
             await self._share(op)
         plans = self._plan(op, streams)
         members = [name for name in self._members.names if plans.get(name)]
-        seconds, per_stream = figures.limits(self._options, op)
+        seconds, per_stream = phase_limits(self._options, op)
         begun = PhaseBegun(
             limit_s=seconds,
             limit_bytes=per_stream,
             op=op,
             started=time.time(),
-            asked=figures.requested_settings(
-                self._options, sum(share.streams for share in self._members.shares)
-            ),
-            used=figures.planned(
+            asked=requested_settings(self._options, sum(share.streams for share in self._members.shares)),
+            used=planned_use(
                 self._options,
                 streams=sum(len(plans[name]) for name in members),
                 seed=self._seed,
@@ -501,7 +509,7 @@ class GridLibraryTest:
         orders = {
             name: PhasePlan(tuple(plans[name]), self._seed, per_stream, seconds, most) for name in members
         }
-        longest = self._options.until_steady_s if op in sweep.SWEPT else None
+        longest = self._options.until_steady_s if op in SWEPT else None
         rates, filesystem = (
             self._coordinator.write_rates,
             self._coordinator.filesystem_of(self._given.library),
@@ -621,7 +629,7 @@ class GridLibraryTest:
         """How a node failed in a phase: as a whole, or a call on the library."""
         if run.failed is not None or run.outcome is None or not run.outcome.failure:
             return run.failed
-        problem = failures.of_outcome(
+        problem = outcome_problem(
             run.outcome.failure,
             library=self._given.library,
             direct=self._options.engine == "direct",

@@ -13,10 +13,10 @@ from gridwright.iotest.coordinator.library import GridLibraryTest
 from gridwright.iotest.coordinator.members import NodesFailed
 from gridwright.iotest.measure import LibraryFailed, WrongData
 from gridwright.iotest.options import IotestOptions, LibraryTarget
-from gridwright.iotest.space import NotEnoughSpace
+from gridwright.iotest.stream_plan import NotEnoughSpace
 from gridwright.messages import shared_fields
-from gridwright.runs.events import is_silenced
 from gridwright.runs.iotest_events import Ended, IotestEvent, LibraryDone, NodesKnown
+from gridwright.runs.journal import is_silenced
 from gridwright.runs.phase_record import RecordedNode
 from gridwright.runs.worker_process import Observer
 

@@ -47,11 +47,16 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.mounts import LibraryMount
 from gridwright.interference.presence import Presence
 from gridwright.interference.watch import LoadWatch
-from gridwright.iotest import failures
-from gridwright.iotest.client_view import ClientView
-from gridwright.iotest.drive import Driven, Stalled, drive
+from gridwright.iotest.drive import ClientView, Driven, Stalled, drive
 from gridwright.iotest.engine import Phase
-from gridwright.iotest.library_facts import describe_library, tidied
+from gridwright.iotest.library_facts import (
+    announce,
+    describe_library,
+    os_error_problem,
+    stalled_problem,
+    tidied,
+    watch_over,
+)
 from gridwright.iotest.messages import (
     ANSWERS,
     ORDERS,
@@ -93,8 +98,7 @@ from gridwright.iotest.messages import (
 )
 from gridwright.iotest.options import IotestOptions, LibraryTarget
 from gridwright.iotest.scratch import Scratch, leftovers, remove_owned
-from gridwright.iotest.space import usable_room
-from gridwright.iotest.surroundings import announce, watch_over
+from gridwright.iotest.stream_plan import usable_room
 from gridwright.iotest.wire import COORDINATOR, HEAD, WireError, frame, in_words, length_of, node_context
 from gridwright.kernel_files import boot_id
 from gridwright.machine import physical_cores
@@ -399,7 +403,7 @@ class NodeTest:
         try:
             return self._handlers[type(order)](order)
         except Stalled as stalled:
-            problem = failures.stalled(
+            problem = stalled_problem(
                 stalled.seconds,
                 library=self._target.library,
                 path=self._target.path,
@@ -414,7 +418,7 @@ class NodeTest:
         except OSError as error:
             doing = {Close: "removing the test's files", RunPhase: "starting threads"}
             return Failed(
-                failures.of_os_error(
+                os_error_problem(
                     error,
                     library=self._target.library,
                     path=self._target.path,

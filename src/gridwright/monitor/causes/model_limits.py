@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Operation, Resource
-from gridwright.model.alike_nodes import AlikeNodes
 from gridwright.model.grid import GridModel, grid_model
+from gridwright.model.grid_layouts import AlikeNodes
 from gridwright.monitor.causes.measured import StatedLimit
 from gridwright.spec.model import GridSpec
 

@@ -15,14 +15,14 @@ from pydantic import ValidationError
 from gridwright.catalog import load_catalog
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.filesystems.resources import Cost
-from gridwright.model import powered
+from gridwright.model import costs
 from gridwright.model.grid import check_against_catalogue, grid_model
 from gridwright.providers.aws.costs import costs_while_stopped
 from gridwright.providers.aws.layout import AwsLayout, Role, aws_layout, fsx_file_systems
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, logical_id
 from gridwright.providers.boot.bundle import MachineFiles
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.structure import field_at
 from gridwright.units import Bytes
@@ -374,7 +374,7 @@ def bill(spec: GridSpec, layout: AwsLayout, *, running: bool) -> tuple[Cost, ...
 
 def least_usd_per_hour(spec: GridSpec) -> float | None:
     """What the whole grid costs with the nodes alone that are always on; None where all are."""
-    return powered.least_usd_per_hour(grid_model(spec)) if spec.powered_nodes() else None
+    return costs.least_usd_per_hour(grid_model(spec)) if spec.powered_nodes() else None
 
 
 def retained_file_systems(spec: GridSpec, layout: AwsLayout) -> frozenset[str]:

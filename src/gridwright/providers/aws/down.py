@@ -28,7 +28,7 @@ from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import NEVER_MADE, Stack, Stacks, empty, of_grid, tags_of
 from gridwright.providers.aws.storage_template import SITE_BUCKET, update_storage
 from gridwright.providers.provider import Caller
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 
 # Finds what exists of a grid on AWS and is billed, in any stack or none: each service is asked by tag.

@@ -43,7 +43,7 @@ from gridwright.providers.aws.up import OFF, desired_root_squash
 from gridwright.providers.cloud_machines import cost_document, problems_of
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.rendering import markdown
-from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.schedulers.machines import SchedulerSetup
 from gridwright.setup.node_specs import secret_arn
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.model import GridSpec

@@ -19,7 +19,7 @@ from gridwright.errors import Problem
 from gridwright.providers.aws.launching import machine_id, template_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
 from gridwright.providers.aws.names import logical_id
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 
 _DATA = "LaunchTemplateData"

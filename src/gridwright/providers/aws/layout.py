@@ -27,11 +27,11 @@ from gridwright.providers.lustre_servers import (
 from gridwright.providers.machines import CONTROLLER
 from gridwright.providers.shared_disks import server_pairs, shared_disk_file_systems
 from gridwright.setup.distributions import Distribution, distribution, of_parameter
-from gridwright.spec.locate import problem_at
+from gridwright.spec.filesystem import INSTANCE_STORE, Disks, Servers
+from gridwright.spec.load import problem_at
 from gridwright.spec.machines import MOST_MACHINES
 from gridwright.spec.model import GridSpec
 from gridwright.spec.site_setup import MACHINES
-from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
 
 # Addresses: whether ranges have enough, and those of machines beside the nodes.

@@ -9,7 +9,7 @@ from typing import Any
 
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.filesystems.kind import ClusterMachine, PairDisk
-from gridwright.model.layouts import library_layouts
+from gridwright.model.grid import library_layouts
 from gridwright.node_programs.one_file import NodeProgram
 from gridwright.providers.aws.layout import (
     AwsLayout,
@@ -30,8 +30,7 @@ from gridwright.providers.lustre_servers import SERVER_ROLE, built_lustres, moun
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.shared_disks import ClusterParts, playbook_clusters, shared_disk_file_systems
 from gridwright.schedulers import scheduler_kind
-from gridwright.schedulers.machines import USABLE_PART
-from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.schedulers.machines import USABLE_PART, SchedulerSetup
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.services.ports import CONSOLE_PORT
 from gridwright.setup.node_specs import SECRET_FILE, secret_arn

@@ -20,7 +20,7 @@ from gridwright.providers.aws.section import Aws, depot_place
 from gridwright.providers.lustre_servers import built_lustres
 from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.schedulers import scheduler_kind as kind_of_scheduler
-from gridwright.schedulers.network import GridPart
+from gridwright.schedulers.machines import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.spec.model import GridSpec
 

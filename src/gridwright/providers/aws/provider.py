@@ -49,11 +49,10 @@ from gridwright.schedulers import scheduler_kind
 from gridwright.setup.distributions import Distribution
 from gridwright.setup.playbook import Hosts, image_playbook_files
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import FILESYSTEMS
-from gridwright.spec.locate import problem_at
+from gridwright.spec.filesystem import FILESYSTEMS, INSTANCE_STORE
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import MetadataService, ProviderSection, Purchasing, SharedVolumes
-from gridwright.spec.storage import INSTANCE_STORE
 from gridwright.yamltext.structure import Refused
 
 if TYPE_CHECKING:

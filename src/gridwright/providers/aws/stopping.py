@@ -25,10 +25,10 @@ from gridwright.providers.aws.user_data import part_of
 from gridwright.providers.boot.bundle import Part, pointer
 from gridwright.providers.cloud_head import is_one_of
 from gridwright.providers.provider import Caller
+from gridwright.spec.filesystem import INSTANCE_STORE
 from gridwright.spec.hosts import fold_hosts
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import INSTANCE_STORE
 
 # Nodes that leave a grid whose spec names fewer: those whose names go, and no others.
 #

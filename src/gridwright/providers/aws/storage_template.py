@@ -79,10 +79,9 @@ from gridwright.providers.aws.template_limits import count_problems, template_pr
 from gridwright.providers.boot.bundle import LOGS
 from gridwright.providers.lustre_servers import Target, built_lustres
 from gridwright.spec.linked import LinkedDirectory, linked_directories
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.repository import DirectoryLink
-from gridwright.spec.schedule import Schedule
+from gridwright.spec.repository import DirectoryLink, Schedule
 
 # FSx for Lustre: the file system, and the buckets that it is linked with.
 #

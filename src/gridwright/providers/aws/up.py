@@ -70,7 +70,7 @@ from gridwright.providers.aws.user_data import boot_reports
 from gridwright.providers.boot.bundle import Part, pointer
 from gridwright.providers.provider import Caller
 from gridwright.spec.hosts import fold_hosts
-from gridwright.spec.locate import problem_at
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
 
 # What `up` of a grid on AWS did, and how to go on; nothing here calls AWS.

@@ -20,7 +20,7 @@ from gridwright.providers.boot.bundle import Part, boot_file, here, multipart, p
 from gridwright.providers.boot.reports import BootReport
 from gridwright.providers.lustre_servers import root_squash_rows
 from gridwright.schedulers import scheduler_kind
-from gridwright.schedulers.network import SharedKey
+from gridwright.schedulers.machines import SharedKey
 from gridwright.spec.model import GridSpec
 
 # What machines tell of how they set themselves up: rows of the table of claims, one for each instance.

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import Any, Literal
 
-from gridwright.schedulers.set_up import SchedulerSetup
+from gridwright.schedulers.machines import SchedulerSetup
 from gridwright.setup.distributions import distributions
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.site_setup import MACHINES

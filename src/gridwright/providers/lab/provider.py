@@ -93,8 +93,7 @@ if TYPE_CHECKING:
     from gridwright.providers.machines import HostMachine
     from gridwright.providers.provider import Preflight
     from gridwright.providers.rendering import Notes
-    from gridwright.schedulers.machines import GridMachines
-    from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.schedulers.machines import GridMachines, SchedulerSetup
     from gridwright.setup.playbook import Hosts
 
 

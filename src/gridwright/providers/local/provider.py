@@ -14,7 +14,7 @@ from gridwright.yamltext.structure import KEY, Refused
 
 if TYPE_CHECKING:
     from gridwright.providers.rendering import Notes
-    from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.schedulers.machines import SchedulerSetup
     from gridwright.setup.playbook import Hosts
     from gridwright.spec.model import GridSpec
 

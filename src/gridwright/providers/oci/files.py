@@ -13,8 +13,7 @@ from importlib import resources
 from gridwright.catalog import Catalog, load_catalog
 from gridwright.errors import Finding, GridwrightError, Problem
 from gridwright.filesystems.kind import ClusterMachine, PairDisk
-from gridwright.model.grid import check_against_catalogue, grid_model
-from gridwright.model.layouts import library_layouts
+from gridwright.model.grid import check_against_catalogue, grid_model, library_layouts
 from gridwright.node_programs.one_file import NodeProgram
 from gridwright.providers.boot.bundle import NODES, SERVERS, MachineFiles, Part, boot_files
 from gridwright.providers.cloud_machines import cost_document, problems_of
@@ -46,9 +45,9 @@ from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.machines import USABLE_PART
 from gridwright.services.playbook_role import PlaybookRole
 from gridwright.setup.playbook import Hosts, Provided, playbook_files, tree
-from gridwright.spec.locate import problem_at
+from gridwright.spec.filesystem import INSTANCE_STORE
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import INSTANCE_STORE
 
 _BOOT = "gridwright.providers.oci.boot"
 CARDS = NodeProgram("gridwright.providers.oci.cards", "the look for network cards", (_BOOT,))

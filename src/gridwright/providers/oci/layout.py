@@ -31,9 +31,9 @@ from gridwright.providers.lustre_servers import (
 from gridwright.providers.machines import CONTROLLER
 from gridwright.providers.oci.section import SERVICES, Oci
 from gridwright.providers.shared_disks import shared_disk_file_systems
-from gridwright.spec.locate import problem_at
+from gridwright.spec.filesystem import INSTANCE_STORE, Disks, Servers
+from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import INSTANCE_STORE, Disks, Servers
 from gridwright.units import Bytes
 
 # Device paths of block volumes, the same on each server that attaches one (OCI, consistent device paths).

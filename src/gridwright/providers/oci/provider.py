@@ -71,10 +71,9 @@ from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.setup.distributions import distribution
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.fields import Change, Update
-from gridwright.spec.filesystem import FILESYSTEMS
+from gridwright.spec.filesystem import FILESYSTEMS, Disks, Servers
 from gridwright.spec.model import GridSpec
 from gridwright.spec.provider import MetadataService, ProviderSection, Purchasing, SharedVolumes
-from gridwright.spec.storage import Disks, Servers
 from gridwright.units import format_rate
 from gridwright.yamltext.fields import FieldError
 from gridwright.yamltext.structure import KEY, Refused
@@ -85,8 +84,7 @@ if TYPE_CHECKING:
     from gridwright.providers.provider import LinkedRepository, Preflight
     from gridwright.repository.store import ObjectStore
     from gridwright.schedulers.head_node import HeadNode
-    from gridwright.schedulers.machines import GridMachines
-    from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.schedulers.machines import GridMachines, SchedulerSetup
     from gridwright.spec.linked import LinkedDirectory
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from gridwright.providers.boot.bundle import Part, boot_file, here, lean, multipart, pointer
 from gridwright.providers.oci.layout import OciLayout, OciMachine, OciRole
 from gridwright.schedulers import scheduler_kind
-from gridwright.schedulers.network import SharedKey
+from gridwright.schedulers.machines import SharedKey
 from gridwright.spec.model import GridSpec
 
 LARGEST = 32_000

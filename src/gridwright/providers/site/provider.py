@@ -27,7 +27,7 @@ from gridwright.report.terminal.frame import text_of
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.head_node import HeadNode, LocalHeadNode
 from gridwright.schedulers.job import NodeState
-from gridwright.schedulers.policies import AccountPolicy, QueuePolicy, SchedulerPolicies
+from gridwright.schedulers.scheduler import AccountPolicy, QueuePolicy, SchedulerPolicies
 from gridwright.setup.playbook import Hosts, Provided, playbook_yaml
 from gridwright.spec.fields import Change, HostName, SpecModel, Update
 from gridwright.spec.hosts import fold_hosts
@@ -309,7 +309,7 @@ class SiteProvider(Provider):
     def render(self, spec: GridSpec, machine: HostMachine, release: str | None) -> Rendering:
         """The playbook for nodes and servers, without anything of the scheduler: that one is the site's."""
         from gridwright.providers.rendering import render_playbook
-        from gridwright.schedulers.set_up import SchedulerSetup
+        from gridwright.schedulers.machines import SchedulerSetup
 
         setup = SchedulerSetup()
         hosts = self.hosts(spec, machine.hardware.name)

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 from gridwright.filesystems.layout import ALL
+from gridwright.model.costs import UsefulCost, purchases
 from gridwright.model.prediction import LibraryLayout, PlacedRates, Prediction
-from gridwright.model.purchase import purchases
-from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import LaunchPrediction, WorkloadPrediction
 from gridwright.plan.design import Design, Plan
 from gridwright.report.designs import tables

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gridwright.model.costs import Purchase
 from gridwright.model.prediction import Answer, Prediction, ServicePrediction, Together
-from gridwright.model.purchase import Purchase
 from gridwright.plan.design import Design, DesignExplanation, Fits, Neighbour, RequirementReading
 from gridwright.report.designs.charts import MARK_OF
 from gridwright.report.designs.words import (

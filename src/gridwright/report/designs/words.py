@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.layout import ALL
 from gridwright.filesystems.resources import Operation
-from gridwright.model.doubt import doubt_factor
 from gridwright.model.prediction import (
     Answer,
     AtOnce,
@@ -28,6 +27,7 @@ from gridwright.model.prediction import (
     ServicePrediction,
     ServiceRates,
     UnevenSpace,
+    doubt_factor,
 )
 from gridwright.plan.design import Design
 from gridwright.report.figures import ABSENT, against, count, duration, listed, megabytes, share

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gridwright.model.purchase import purchases
+from gridwright.model.costs import purchases
 from gridwright.plan.deadline import DeadlinePlan, NightDesign
 from gridwright.plan.design import Design, DesignExplanation, Plan
 from gridwright.report.designs.tables import explanation_table, readings_table

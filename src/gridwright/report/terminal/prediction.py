@@ -7,16 +7,21 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from gridwright.filesystems.resources import Operation
-from gridwright.model.day import CreditsOfDay, DayPrediction, LibraryDay
-from gridwright.model.day_curve import DayCurve
+from gridwright.model.costs import Purchase, UsefulCost, purchases
+from gridwright.model.day import CreditsOfDay, DayCurve, DayPrediction, LibraryDay
 from gridwright.model.degraded import DegradedGrid, DegradedLibrary
-from gridwright.model.margins import margin_of
-from gridwright.model.papers.checks import PaperRow, PapersCheck
-from gridwright.model.papers.figures import PAPERS
-from gridwright.model.prediction import Answer, Bound, LibraryPrediction, Prediction, Rates, Together, reaches
-from gridwright.model.purchase import Purchase, purchases
+from gridwright.model.papers import PAPERS, PaperRow, PapersCheck
+from gridwright.model.prediction import (
+    Answer,
+    Bound,
+    LibraryPrediction,
+    Prediction,
+    Rates,
+    Together,
+    margin_of,
+    reaches,
+)
 from gridwright.model.sensitivity import InputEffect, NextBottleneck, Sensitivity
-from gridwright.model.useful_cost import UsefulCost
 from gridwright.model.workload_figures import WorkloadPrediction
 from gridwright.report.designs.tables import purchases_table, rates_table, service_table
 from gridwright.report.designs.words import (

@@ -61,14 +61,12 @@ from gridwright.report.workload.tables import (
 )
 from gridwright.runs.compare import Comparison
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.judge import JUDGED
-from gridwright.runs.layout_comparison import METHOD
-from gridwright.runs.phase_record import NodePhaseRecord, PhaseRecord, Steady, SweepPoint
+from gridwright.runs.phase_record import METHOD, NodePhaseRecord, PhaseRecord, Steady, SweepPoint
+from gridwright.runs.profiles import ReplayedJob
 from gridwright.runs.records import IotestRecord, LibraryRecord, NodeCheck
 from gridwright.runs.repeats import RepeatedFigure
-from gridwright.runs.replayed import ReplayedJob
-from gridwright.runs.stream_sweep.record import CurvePoint, StreamSweepRecord
-from gridwright.runs.stream_sweep.words import streams_text
+from gridwright.runs.stream_sweep import CurvePoint, StreamSweepRecord, streams_text
+from gridwright.runs.verdict import JUDGED
 from gridwright.runs.workload_record import WorkloadRecord, WorkloadSummary
 from gridwright.trusted import user_name
 from gridwright.units import format_bytes

@@ -24,8 +24,8 @@ class BatchKind(SchedulerKind[S]):
 
     def open(self, spec: GridSpec, head: HeadNode) -> BatchScheduler:
         """The scheduler of a grid; see SchedulerKind."""
-        from gridwright.schedulers.batch.directories import make_batch_directories
         from gridwright.schedulers.batch.scheduler import BatchScheduler
+        from gridwright.schedulers.batch.submission import make_batch_directories
         from gridwright.schedulers.state_directory import state_directory
 
         directories = make_batch_directories(state_directory(spec), spec.scheduler.type)

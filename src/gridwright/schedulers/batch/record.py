@@ -23,11 +23,14 @@ from typing import Any, Self
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, nearest
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
-from gridwright.schedulers.indices import expand_indices, fold_indices
-from gridwright.schedulers.job import JobRequest, JobState
-from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.job import JobOptions, JobRequest, JobState, JobTag
+from gridwright.schedulers.job_request import (
+    Dependency,
+    DependencyType,
+    expand_indices,
+    fold_indices,
+    parse_dependency,
+)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS submission (

@@ -10,8 +10,13 @@ from typing import Generic, Protocol, TypeVar
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.batch.directories import OwnDirectories
 from gridwright.schedulers.batch.record import JobEnd, Submission, SubmissionRecord, elements_named
+from gridwright.schedulers.batch.submission import (
+    SWEEP_AT_ONCE,
+    SWEEP_TIMEOUT_S,
+    OwnDirectories,
+    sweep_command,
+)
 from gridwright.schedulers.batch.system import BatchQueue
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import (
@@ -19,13 +24,12 @@ from gridwright.schedulers.job import (
     JobExplanation,
     JobRequest,
     JobState,
+    JobTag,
     NodeState,
     PlacementCheck,
     Requirement,
 )
-from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.output_paths import filled
-from gridwright.schedulers.private_sweep import SWEEP_AT_ONCE, SWEEP_TIMEOUT_S, sweep_command
+from gridwright.schedulers.job_request import filled
 from gridwright.schedulers.usage import JobUsage
 from gridwright.state_parts import this_user
 from gridwright.units import format_bytes

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE, RunEnd
-from gridwright.schedulers.batch.directories import BatchDirectories, LastRun
 from gridwright.schedulers.batch.record import (
     BatchRecord,
     JobEnd,
@@ -49,6 +48,8 @@ from gridwright.schedulers.batch.recorded import (
 )
 from gridwright.schedulers.batch.submission import (
     LEASE_S,
+    BatchDirectories,
+    LastRun,
     Outgoing,
     Submitter,
     memory_of,
@@ -56,20 +57,20 @@ from gridwright.schedulers.batch.submission import (
     request_problems,
 )
 from gridwright.schedulers.batch.system import BatchFacts, BatchQueue, BatchRow, BatchSystem
-from gridwright.schedulers.dependency import DependencyType
-from gridwright.schedulers.exit_reason import exit_reason
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.job import (
     Job,
     JobExplanation,
     JobRequest,
     JobState,
+    JobTag,
     NodeState,
     PlacementCheck,
     Requirement,
+    exit_reason,
+    new_token,
 )
-from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.supported_options import option_problems
+from gridwright.schedulers.job_request import DependencyType, option_problems
 from gridwright.spec.scheduler import SchedulerSection
 from gridwright.state_parts import KEPT_S
 from gridwright.units import format_bytes

@@ -16,10 +16,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from gridwright.commands import CommandNotStarted, CommandOutput
 from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.node_programs.batch_job.job_file import WHOLE
-from gridwright.schedulers.dependency import DependencyType
 from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
-from gridwright.schedulers.job import JobRequest, JobState, NodeState
-from gridwright.schedulers.job_tag import JobTag
+from gridwright.schedulers.job import JobRequest, JobState, JobTag, NodeState
+from gridwright.schedulers.job_request import DependencyType
 
 _LONGEST_LABEL = 64
 
@@ -189,6 +188,14 @@ class Answered(Enum):
     """It was not reached."""
     UNCLEAR = "unclear"
     """It may have been reached, and no answer came."""
+
+    @classmethod
+    def of_message(cls, said: str, *, unclear: Sequence[str], away: Sequence[str]) -> Answered:
+        """By the texts, in lower case, that a service is not reached with, or may have been."""
+        folded = said.lower()
+        if any(each in folded for each in unclear):
+            return cls.UNCLEAR
+        return cls.AWAY if any(each in folded for each in away) else cls.YES
 
 
 class ServiceDown(GridwrightError):

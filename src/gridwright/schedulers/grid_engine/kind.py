@@ -13,11 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gridwright.schedulers.batch.kind import BatchKind
-from gridwright.schedulers.grid_engine.commands import parse_answer
-from gridwright.schedulers.grid_engine.section import GridEngineSection, section_of
-from gridwright.schedulers.in_lab import SchedulerNodes
-from gridwright.schedulers.machines import NodeHardware, hardware_of_nodes
-from gridwright.schedulers.network import GridPart, NetworkRule
+from gridwright.schedulers.grid_engine.commands import GridEngineSection, parse_answer, section_of
+from gridwright.schedulers.machines import (
+    GridPart,
+    NetworkRule,
+    NodeHardware,
+    SchedulerNodes,
+    hardware_of_nodes,
+)
 from gridwright.services.ports import Ports
 from gridwright.services.service import (
     ServiceNode,
@@ -355,8 +358,8 @@ class GridEngineKind(BatchKind[GridEngineSection]):
 
     def usage(self, spec: GridSpec, head: HeadNode, since: float, until: float) -> list[JobUsage]:
         """What qacct has; see SchedulerKind."""
-        from gridwright.schedulers.grid_engine.accounting import used
         from gridwright.schedulers.grid_engine.commands import tools
+        from gridwright.schedulers.grid_engine.system import used
 
         return used(tools(section_of(spec), head), since, until)
 

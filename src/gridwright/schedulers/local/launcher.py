@@ -26,8 +26,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gridwright.schedulers.local import launcher_program, runner_lock
-from gridwright.schedulers.local.control_groups import GroupPlaces
-from gridwright.schedulers.local.identifiers import JobKey
+from gridwright.schedulers.local.processes import GroupPlaces
+from gridwright.schedulers.local.store import JobKey
 
 LOCK = "launcher.lock"
 PROGRAM = launcher_program.__file__
@@ -175,7 +175,7 @@ def take_launch_lock(state: Path, records: int) -> int:
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     begun = time.monotonic()
     killed = False
-    while not (_is_taken(lock) and _is_idle(records)):
+    while not (runner_lock.try_lock(lock) and _is_idle(records)):
         waited = time.monotonic() - begun
         if waited > _LONGEST_START_S and not killed:
             killed = True
@@ -185,14 +185,6 @@ def take_launch_lock(state: Path, records: int) -> int:
             raise TimeoutError(f"a launcher of jobs holds {path} and does not end")
         time.sleep(_PAUSE_S)
     return lock
-
-
-def _is_taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_idle(records: int) -> bool:

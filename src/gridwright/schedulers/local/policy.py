@@ -1,4 +1,4 @@
-"""The scheduling policy decides which waiting jobs start next; its functions are pure.
+"""The scheduling policy decides which waiting jobs start next, on which resources; its functions are pure.
 
 Jobs are considered by the priority of their queue, then in the order of submission. The first that does
 not fit gets a reservation; later ones may pass it (backfill) as long as they do not delay it:
@@ -8,19 +8,84 @@ not fit gets a reservation; later ones may pass it (backfill) as long as they do
 - Where they do not (a job without a time limit runs), all later jobs together never take what it needs
   of the whole: once the jobs before it have ended, it fits.
 
-Either way a wide job starts once what was ahead of it has ended, however many small ones arrive. A job that
-only the core limit of its queue holds up has a reservation in that queue only.
-The first rule is EASY backfill (Lifka, "The ANL/IBM SP scheduling system", 1995).
+Either way a wide job starts once what was ahead of it has ended, however many small ones arrive. A job
+that only the core limit of its queue holds up has a reservation in that queue only. The first rule is EASY
+backfill (Lifka, "The ANL/IBM SP scheduling system", 1995).
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.errors import input_error
+from gridwright.machine import memory_bytes, physical_cores
+
+if TYPE_CHECKING:
+    from gridwright.spec.model import GridSpec
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """What a queue allows. None: without limit."""
+
+    priority: int = 1
+    cores: int | None = None
+    """At the same time, over all its jobs."""
+    time_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MachineResources:
+    """All that the runner needs of the grid spec; it is kept in the store, and the last writer wins."""
+
+    cores: int
+    memory_bytes: int
+    queues: Mapping[str, QueueLimits]
+
+    @property
+    def default_queue(self) -> str:
+        """The queue of jobs that name none: the first."""
+        return next(iter(self.queues))
+
+    def share_of_memory(self, cores: int) -> int:
+        """Bytes for a job that names none: its cores' share of the memory."""
+        return self.memory_bytes * min(cores, self.cores) // self.cores
+
+    def to_json(self) -> str:
+        """As text, for the store."""
+        return json.dumps(asdict(self), ensure_ascii=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> MachineResources:
+        """Read what `to_json` wrote."""
+        fields = json.loads(text)
+        queues = {name: QueueLimits(**limits) for name, limits in fields["queues"].items()}
+        return cls(fields["cores"], fields["memory_bytes"], queues)
+
+
+def machine_resources(spec: GridSpec) -> MachineResources:
+    """The resources that a grid spec gives to jobs of this machine.
+
+    Raises GridwrightError (status INPUT) for a grid that is not this machine alone.
+    """
+    if not spec.is_one_machine:
+        raise input_error(
+            f"the local scheduler is for provider local, and the grid {spec.name} is on {spec.provider}",
+            where=str(spec.file) if spec.file else None,
+            remedy="write scheduler: {type: slurm}",
+        )
+    group = next(iter(spec.nodes.values()))
+    queues = {
+        name: QueueLimits(queue.priority, queue.cores, queue.time)
+        for name, queue in spec.scheduler.queues.items()
+    }
+    return MachineResources(group.cores or physical_cores(), int(group.memory or memory_bytes()), queues)
+
 
 MOST_BLOCKED = 1000
 """Waiting jobs that are tried at most, so that a decision takes milliseconds however many wait."""

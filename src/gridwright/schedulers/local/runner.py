@@ -45,23 +45,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gridwright.own_directories import state_home
-from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState
-from gridwright.schedulers.job_options import read_options
+from gridwright.schedulers.job import Job, JobExplanation, JobRequest, JobState, NodeState, read_options
 from gridwright.schedulers.kind import SchedulerKind
-from gridwright.schedulers.local.exit_records import ExitRecords, RunnerTrouble, read_trouble
-from gridwright.schedulers.local.explanation import explain, reasons
-from gridwright.schedulers.local.identifiers import JobKey
-from gridwright.schedulers.local.job_row import JobRow
-from gridwright.schedulers.local.machine_resources import MachineResources, machine_resources
-from gridwright.schedulers.local.outcome import RunningJob
-from gridwright.schedulers.local.policy import Allocation, decide
-from gridwright.schedulers.local.queries import find_keys, queue_snapshot, read_jobs
-from gridwright.schedulers.local.recovery import record_end
+from gridwright.schedulers.local.job_table import (
+    JobRow,
+    check_requests,
+    find_keys,
+    insert,
+    queue_snapshot,
+    read_jobs,
+)
+from gridwright.schedulers.local.outcome import ExitRecords, RunnerTrouble, RunningJob, read_trouble
+from gridwright.schedulers.local.policy import Allocation, MachineResources, decide, machine_resources
 from gridwright.schedulers.local.runner_lock import LOCK, ensure_runner, open_wakeup_pipe, try_lock, unlock
-from gridwright.schedulers.local.running_jobs import RunningJobs
-from gridwright.schedulers.local.store import Store
-from gridwright.schedulers.local.submission import check_requests, insert
-from gridwright.schedulers.local.waiting_jobs import WaitingJobs
+from gridwright.schedulers.local.running_jobs import RunningJobs, record_end
+from gridwright.schedulers.local.store import JobKey, Store
+from gridwright.schedulers.local.waiting_jobs import WaitingJobs, explain, reasons
 from gridwright.schedulers.process_tree import adopt_orphans
 from gridwright.schedulers.usage import JobUsage
 from gridwright.spec.model import GridSpec

@@ -1,4 +1,4 @@
-"""The store of the local scheduler is one SQLite file that all its processes share.
+"""The store of the local scheduler, with its jobs by identifier, is one SQLite file that all processes share.
 
 No process holds a lock on it between transactions, so each can be killed at any time.
 
@@ -14,23 +14,76 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gridwright.errors import GridwrightError, environment_error
+from gridwright.errors import GridwrightError, Problem, environment_error
 from gridwright.own_directories import state_home
-from gridwright.schedulers.local.identifiers import JobKey
-from gridwright.schedulers.local.machine_resources import MachineResources
+from gridwright.schedulers.local.policy import MachineResources
 from gridwright.state_parts import unusable_state
 from gridwright.trusted import open_directory, open_file
+
+NO_INDEX = -1
+"""The index of a job that is no array."""
+HIGHEST_INDEX = 4_000_000
+"""The highest index of an array: as Slurm allows it at most (slurm.conf(5), MaxArraySize)."""
+TOKEN = "GRIDWRIGHT_JOB_TOKEN"  # noqa: S105 - the name of a variable, and nothing secret
+"""In the environment of a job and so of all that it starts; after a kill, what remains is found by it."""
+
+_IDENTIFIER = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,7}))?", re.ASCII)
+
+
+class JobKey(NamedTuple):
+    """A job, or one element of an array."""
+
+    job: int
+    element: int = NO_INDEX
+
+    def __str__(self) -> str:
+        return str(self.job) if self.element == NO_INDEX else f"{self.job}_{self.element}"
+
+    @property
+    def tasks(self) -> tuple[int, int, int]:
+        """The tasks that are meant, for `job=? AND idx BETWEEN ? AND ?`: those of an array are all of it."""
+        high = HIGHEST_INDEX if self.element == NO_INDEX else self.element
+        return self.job, self.element, high
+
+
+def parse_identifier(text: str) -> JobKey | Problem:
+    """Read 17 or 17_3; what is wrong with it otherwise."""
+    match = _IDENTIFIER.fullmatch(text.strip())
+    if match is None:
+        remedy = "write a number such as 17, or 17_3 for an element of an array; gridwright jobs lists them"
+        return Problem(what=f"{text!r} is no job", remedy=remedy)
+    return JobKey(int(match[1]), NO_INDEX if match[2] is None else int(match[2]))
+
+
+def token(store: str, key: JobKey, attempt: int) -> str:
+    """What the environment of one attempt of a job holds as TOKEN."""
+    return f"{store}:{key.job}:{key.element}:{attempt}"
+
+
+def read_token(store: str, environment: bytes) -> JobKey | None:
+    """Whose process has this environment, as /proc/PID/environ gives it; None if no job's of this store."""
+    start = f"{TOKEN}={store}:".encode()
+    for entry in environment.split(b"\0"):
+        if entry.startswith(start):
+            parts = entry[len(start) :].split(b":")
+            try:
+                return JobKey(int(parts[0]), int(parts[1]))
+            except (IndexError, ValueError):
+                return None
+    return None
+
 
 VERSION = 2
 """Of the tables, in PRAGMA user_version."""
 
-TABLES = """
+_TABLES = """
 CREATE TABLE settings (
     name TEXT PRIMARY KEY,
     value
@@ -130,7 +183,7 @@ def has_nul(words: Sequence[str]) -> bool:
 
 
 FILE = "jobs.sqlite"
-LOGS = "logs"
+_LOGS = "logs"
 CREATION_LOCK = "store.lock"
 BUSY_S = 20.0
 """How long a command waits for others to finish with the store: they take milliseconds."""
@@ -150,7 +203,7 @@ class Store:
         Who only `looks` where none is has one in memory, in which no job is.
         """
         self.state = state
-        self.logs = f"{state / LOGS}/"
+        self.logs = f"{state / _LOGS}/"
         self._durable = durable
         self._in_memory = looks and not os.path.lexists(state / FILE)
         if not self._in_memory:
@@ -176,7 +229,7 @@ class Store:
             # cannot be exchanged either.
             opened = open_directory(state, make=0o700, remedy=remedy)
             try:
-                os.close(open_directory(LOGS, directory=opened, make=0o700, remedy=remedy))
+                os.close(open_directory(_LOGS, directory=opened, make=0o700, remedy=remedy))
                 # The environments of jobs are in it: nobody else is to read them, not for a moment.
                 os.close(open_file(opened, FILE, os.O_RDWR | os.O_CREAT, remedy=remedy))
             finally:
@@ -203,7 +256,7 @@ class Store:
             if version == 0:
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 with self.transaction():
-                    for statement in _statements(TABLES):
+                    for statement in _statements(_TABLES):
                         self._connection.execute(statement)
                     self.put_setting("identity", secrets.token_hex(6))
                     self.put_setting("secret", secrets.token_hex(16))

@@ -17,11 +17,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from gridwright.schedulers.batch.directories import OwnDirectories
-from gridwright.schedulers.batch.submission import given_environment
-from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.private_sweep import HOLDS
+from gridwright.schedulers.batch.submission import HOLDS, OwnDirectories, given_environment
+from gridwright.schedulers.job import JobRequest, JobTag
 from gridwright.state_parts import own_directory, write_program
 
 SCRIPT = r"""#!/bin/sh

@@ -23,10 +23,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.kind import SchedulerKind
-from gridwright.schedulers.network import GridPart, NetworkRule, SharedKey
-from gridwright.schedulers.policies import (
+from gridwright.schedulers.machines import GridPart, NetworkRule, SchedulerNodes, SharedKey
+from gridwright.schedulers.scheduler import (
     AccountPolicy,
     QosPolicy,
     QueuePolicy,
@@ -44,8 +43,7 @@ from gridwright.spec.hosts import fold_hosts
 if TYPE_CHECKING:
     from gridwright.schedulers.head_node import HeadNode
     from gridwright.schedulers.job import NodeState
-    from gridwright.schedulers.machines import GridMachines
-    from gridwright.schedulers.set_up import SchedulerSetup
+    from gridwright.schedulers.machines import GridMachines, SchedulerSetup
     from gridwright.schedulers.slurm.scheduler import SlurmScheduler
     from gridwright.schedulers.usage import JobUsage
     from gridwright.services.service import Service
@@ -479,7 +477,7 @@ class SlurmKind(SchedulerKind[SlurmSection]):
 
         With slurmdbd it and MariaDB are on the controller.
         """
-        from gridwright.schedulers.slurm.daemons import MariaDb, SlurmController, SlurmDatabase, SlurmNodes
+        from gridwright.schedulers.slurm.setting_up import MariaDb, SlurmController, SlurmDatabase, SlurmNodes
 
         backups = self.standbys(spec, workers)
         has_database = section_of(spec).has_database

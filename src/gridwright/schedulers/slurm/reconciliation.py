@@ -32,22 +32,21 @@ from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.record import JobEnd, Submission
 from gridwright.schedulers.batch.recorded import CANCELLED_BY_USER, adopt, note_seen
-from gridwright.schedulers.job import JobState
-from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.slurm.accounting import believed_row, read_past
-from gridwright.schedulers.slurm.cluster import Cluster, read_boot_time, read_cluster, read_nodes
-from gridwright.schedulers.slurm.ends import (
+from gridwright.schedulers.job import JobState, JobTag
+from gridwright.schedulers.slurm.accounting import (
     BY_DEPENDENCY,
+    believed_row,
     corrected,
     ended_by_script,
     ended_by_slurm,
     ended_otherwise,
     last_run,
+    read_past,
     resolve,
     write_ends,
 )
+from gridwright.schedulers.slurm.cluster import Cluster, read_boot_time, read_cluster, read_nodes
 from gridwright.schedulers.slurm.job_script import REPEATED, JobDirectories
-from gridwright.schedulers.slurm.queue import QueueRow, by_tag, read_queue
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.submission import (
     LEASE_S,
@@ -60,7 +59,7 @@ from gridwright.schedulers.slurm.submission import (
     submit_request,
     use_up_numbers,
 )
-from gridwright.schedulers.slurm.tools import Tools, job_state
+from gridwright.schedulers.slurm.tools import QueueRow, Tools, by_tag, job_state, read_queue
 
 SKEW_S = 5.0
 """Clocks of the head node and of this machine may differ by so much."""

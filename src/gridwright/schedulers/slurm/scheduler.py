@@ -42,29 +42,29 @@ from gridwright.schedulers.batch.recorded import (
     queue_check,
     sweep,
 )
-from gridwright.schedulers.dependency import Dependency, DependencyType, parse_dependency
+from gridwright.schedulers.batch.submission import NO_LIBRARY
 from gridwright.schedulers.head_node import HeadNode, HeadNodeUnreachable
 from gridwright.schedulers.job import (
     Job,
     JobExplanation,
     JobRequest,
     JobState,
+    JobTag,
     NodeState,
     PlacementCheck,
     Requirement,
+    new_token,
 )
-from gridwright.schedulers.job_tag import JobTag, new_token
-from gridwright.schedulers.private_sweep import NO_LIBRARY
-from gridwright.schedulers.slurm.accounting import read_usage
-from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode, read_cluster, read_nodes
-from gridwright.schedulers.slurm.ends import (
+from gridwright.schedulers.job_request import Dependency, DependencyType, option_problems, parse_dependency
+from gridwright.schedulers.slurm.accounting import (
     ResolvedDependencies,
     ended_otherwise,
+    read_usage,
     resolve,
     write_ends,
 )
+from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition, SlurmNode, read_cluster, read_nodes
 from gridwright.schedulers.slurm.job_script import JobDirectories, make_job_directories
-from gridwright.schedulers.slurm.queue import QueueRow
 from gridwright.schedulers.slurm.reconciliation import QueueView, reconcile
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.section import section_of
@@ -80,8 +80,7 @@ from gridwright.schedulers.slurm.submission import (
     submit_request,
     try_request,
 )
-from gridwright.schedulers.slurm.tools import ReasonMeaning, Tools, job_state, reason
-from gridwright.schedulers.supported_options import option_problems
+from gridwright.schedulers.slurm.tools import QueueRow, ReasonMeaning, Tools, job_state, reason
 from gridwright.schedulers.usage import JobUsage
 from gridwright.spec.model import GridSpec
 from gridwright.state_parts import KEPT_S

@@ -21,11 +21,14 @@ from gridwright.errors import ExitStatus, GridwrightError, Problem, nearest
 from gridwright.node_programs.batch_job.job_file import WHOLE
 from gridwright.schedulers.batch.submission import place_problems, plain_problems
 from gridwright.schedulers.batch.system import PATIENCE_S
-from gridwright.schedulers.indices import fold_indices
-from gridwright.schedulers.job import JobRequest
-from gridwright.schedulers.job_options import JobOptions
-from gridwright.schedulers.job_tag import JobTag
-from gridwright.schedulers.output_paths import filled, path_problems
+from gridwright.schedulers.job import JobOptions, JobRequest, JobTag
+from gridwright.schedulers.job_request import (
+    filled,
+    fold_indices,
+    index_range,
+    path_problems,
+    what_is_too_long,
+)
 from gridwright.schedulers.slurm.cluster import MIB, Cluster, Partition
 from gridwright.schedulers.slurm.job_script import (
     JobDirectories,
@@ -33,11 +36,9 @@ from gridwright.schedulers.slurm.job_script import (
     script_arguments,
     slurm_environment,
 )
-from gridwright.schedulers.slurm.queue import MANY, by_tag, read_queue
 from gridwright.schedulers.slurm.record import JobRecord
 from gridwright.schedulers.slurm.section import SlurmSection, section_of
-from gridwright.schedulers.slurm.tools import ANSWER_S, Refusal, ToolRefused, Tools
-from gridwright.schedulers.start_limits import index_range, what_is_too_long
+from gridwright.schedulers.slurm.tools import ANSWER_S, MANY, Refusal, ToolRefused, Tools, by_tag, read_queue
 from gridwright.spec.hosts import fold_hosts
 from gridwright.spec.model import GridSpec
 

@@ -24,9 +24,7 @@ from gridwright.errors import GridwrightError
 from gridwright.messages import decode, encode
 from gridwright.schedulers.process_tree import die_with_parent
 from gridwright.workload.data_set import opened_below
-from gridwright.workload.datasets.checksum import Checksum
-from gridwright.workload.datasets.quantiles import Draws
-from gridwright.workload.datasets.table import Columns, DataTable, TablePart, to_batch
+from gridwright.workload.datasets.table import Checksum, Columns, DataTable, Draws, TablePart, to_batch
 from gridwright.workload.messages import Made, TableAnswer, TableRequest
 
 if TYPE_CHECKING:

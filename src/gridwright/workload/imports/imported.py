@@ -20,17 +20,23 @@ from gridwright.handed_files import open_file, text_lines, unpacked, unpacked_wi
 from gridwright.refusals import refusal
 from gridwright.runs.launch_record import LaunchRecord
 from gridwright.runs.workload_events import ImportRefused, LaunchEnded, WorkloadBegun, WorkloadEvent
-from gridwright.workload.accounting import lsf_acct, lsf_bacct, slurm_json, slurm_text
-from gridwright.workload.accounting.job import Accounts
-from gridwright.workload.imports.streams import assign_streams
-from gridwright.workload.sas_log.launch import read_sas_log
+from gridwright.workload.imports.accounting import (
+    SACCT_FORMAT,
+    Accounts,
+    assign_streams,
+    read_bacct,
+    read_lsb_acct,
+    read_sacct_json,
+    read_sacct_rows,
+)
+from gridwright.workload.imports.sas_log import read_sas_log
 
 _SAMPLE_BYTES = 1 << 16
 _MOST_JSON_BYTES = 128 << 20
 MOST_LINES = 1_000_000
 """Of accounting: each job has some, and a thousand nodes have as many in weeks."""
 _LINES_NAMED = 5
-_SACCT = f"sacct --allusers --parsable2 --starttime now-7days --format {slurm_text.FORMAT}"
+_SACCT = f"sacct --allusers --parsable2 --starttime now-7days --format {SACCT_FORMAT}"
 
 
 def accounting_kind(path: Path) -> str | None:
@@ -77,7 +83,7 @@ def read_accounting(path: Path, kind: str, *, first_number: int) -> tuple[list[L
 def _read_sacct(path: Path) -> Accounts:
     with _lines(path) as lines:
         try:
-            return slurm_text.read_rows(lines)
+            return read_sacct_rows(lines)
         except ValueError as error:
             raise input_error(
                 f"sacct printed no {error}, or no header",
@@ -88,7 +94,7 @@ def _read_sacct(path: Path) -> Accounts:
 
 def _read_json(path: Path) -> Accounts:
     try:
-        return slurm_json.read_document(unpacked_within(path, _MOST_JSON_BYTES))
+        return read_sacct_json(unpacked_within(path, _MOST_JSON_BYTES))
     except ValueError as error:
         raise input_error(
             f"this is no document of sacct --json that can be read: {error}",
@@ -99,13 +105,13 @@ def _read_json(path: Path) -> Accounts:
 
 def _read_lsb_acct(path: Path) -> Accounts:
     with _lines(path) as lines:
-        return lsf_acct.read_events(lines)
+        return read_lsb_acct(lines)
 
 
 def _read_bacct(path: Path) -> Accounts:
     # Whose dates have no year ended before the file was written, by and large.
     with _lines(path) as lines:
-        return lsf_bacct.read_paragraphs(lines, min(time.time(), path.stat().st_mtime) + 86400.0)
+        return read_bacct(lines, min(time.time(), path.stat().st_mtime) + 86400.0)
 
 
 _READERS: dict[str, Callable[[Path], Accounts]] = {

@@ -14,12 +14,10 @@ from typing import Any, Final
 from gridwright.errors import GridwrightError, Problem, nearest
 from gridwright.refusals import refusal
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.runs.launches import launch_columns
-from gridwright.runs.parquet import read_columns
-from gridwright.runs.profile_estimate import DEFAULT_RATE, estimated_phases
-from gridwright.runs.profiles import LaunchProfile, Profiles
+from gridwright.runs.parquet import launch_columns, read_columns
+from gridwright.runs.profiles import DEFAULT_RATE, LaunchProfile, Profiles, estimated_phases
 from gridwright.runs.records import HostFacts
-from gridwright.workload.imports.streams import assign_streams
+from gridwright.workload.imports.accounting import assign_streams
 
 SUFFIXES: Final = (".parquet", ".csv")
 MOST_JOBS: Final = 100_000

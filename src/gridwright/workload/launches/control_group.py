@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridwright.runs.process import is_alive, machine, process_facts
+from gridwright.runs.worker_process import is_alive, machine, process_facts
 
 _PREFIX = "gridwright-workload-"
 _TRIES = 50

@@ -45,8 +45,7 @@ from gridwright.schedulers.process_tree import (
     run_delay_ns,
 )
 from gridwright.workload.launches.control_group import ControlGroup
-from gridwright.workload.launches.series import LaunchSeries
-from gridwright.workload.launches.traffic import LaunchTraffic
+from gridwright.workload.launches.traffic import LaunchSeries, LaunchTraffic
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "s390x": 331, "riscv64": 241}
 """perf_event_open of asm/unistd.h, by os.uname().machine."""

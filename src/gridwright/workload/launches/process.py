@@ -17,7 +17,7 @@ from gridwright.messages import decode
 from gridwright.workload.launches.launch import Launch, WrongAnswer
 from gridwright.workload.launches.program_request import ProgramRequest
 from gridwright.workload.launches.traffic import LaunchTraffic
-from gridwright.workload.programs import registry
+from gridwright.workload.programs.program import program_of
 
 
 class Ended(IntEnum):
@@ -58,7 +58,7 @@ def main() -> None:
 def run(test: str, launch: Launch) -> tuple[Ended, str]:
     """Run a test; returns how it ended, and why in one line."""
     try:
-        registry.program(test).run(launch)
+        program_of(test).run(launch)
     except WrongAnswer as error:
         return Ended.WRONG, f"wrong answer: {error}"
     except MemoryError as error:

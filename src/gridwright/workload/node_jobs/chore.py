@@ -12,10 +12,10 @@ from pathlib import Path
 from gridwright.errors import ExitStatus, Finding, Problem
 from gridwright.filesystems.mounts import describe_mount
 from gridwright.runs.workload_events import ChoreDone, LibraryDevice
-from gridwright.workload.data_preparation import DataPreparation
+from gridwright.workload.data_set import DataPreparation
+from gridwright.workload.exchange import NodeJob, serve
 from gridwright.workload.launches.control_group import remove_stale_groups
 from gridwright.workload.messages import ChoreRequest
-from gridwright.workload.node_jobs.job import NodeJob, serve
 from gridwright.workload.private_directories import remove_run, remove_stale
 
 

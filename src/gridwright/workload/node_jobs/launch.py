@@ -31,15 +31,19 @@ from gridwright.interference.watch import LoadWatch
 from gridwright.runs.workload_events import WORKLOAD_EVENTS
 from gridwright.schedulers.process_tree import descendants, kill_all
 from gridwright.workload.data_set import DataSet
-from gridwright.workload.exchange import SAMPLES, ExchangeDirectory
-from gridwright.workload.launches.account import launch_record
+from gridwright.workload.exchange import SAMPLES, ExchangeDirectory, NodeJob, serve
 from gridwright.workload.launches.control_group import ControlGroup
-from gridwright.workload.launches.guard import GONE_S, GRACE_S, LaunchOutcome
-from gridwright.workload.launches.launcher import EndedLaunch, Launcher, Surroundings
+from gridwright.workload.launches.guard import LaunchOutcome
+from gridwright.workload.launches.launcher import (
+    LAST_WORDS_S,
+    EndedLaunch,
+    Launcher,
+    NodeSampler,
+    Surroundings,
+    launch_record,
+)
 from gridwright.workload.launches.traffic import SIZE, LaunchTraffic
 from gridwright.workload.messages import LaunchRequest, LaunchResult
-from gridwright.workload.node_jobs.job import NodeJob, serve
-from gridwright.workload.node_samples import NodeSampler
 from gridwright.workload.private_directories import PrivateDirectories
 
 _SAMPLE_S = 1.0
@@ -230,9 +234,6 @@ def _received(connection: socket.socket) -> LaunchTraffic | None:
             os.close(fd)
 
 
-_LAST_WORDS_S = GRACE_S + GONE_S + 1.0
-
-
 class LaunchJob:
     """One launch, from its directories to its record."""
 
@@ -285,7 +286,7 @@ class LaunchJob:
                 self._job.turn()
                 self._watch.tick()
             if self._job.stopped:
-                launcher.stop(self._job.turn, _LAST_WORDS_S)
+                launcher.stop(self._job.turn, LAST_WORDS_S)
         finally:
             self._presence.end(kept=request.keep)
             kill_all(descendants(os.getpid()), signal.SIGKILL)

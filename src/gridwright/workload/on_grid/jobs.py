@@ -1,26 +1,192 @@
 """The jobs of one run on several nodes: submitted together, and watched with one query for all.
 
-A job has ended when its result is in the exchange directory, whatever its scheduler says: that is seen
-at once. The query of all jobs, which costs more, is there for those that leave none.
+A job has ended when its result is in the exchange directory, whatever its scheduler says: that is seen at
+once. The query of all jobs, which costs more, is there for those that leave none.
 """
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from gridwright.errors import Finding, environment_error
+from gridwright.errors import Finding, GridwrightError, environment_error
 from gridwright.messages import MessageError, typed
 from gridwright.runs.workload_events import WORKLOAD_EVENTS, WorkloadEvent
-from gridwright.schedulers.job import Job, JobState
+from gridwright.schedulers.head_node import PATIENCE_S, Silence
+from gridwright.schedulers.job import Job, JobRequest, JobState
 from gridwright.schedulers.scheduler import Scheduler
 from gridwright.workload.exchange import EVENTS, RESULT, STARTED, ExchangeDirectory, Tail
 from gridwright.workload.messages import JobStart
-from gridwright.workload.on_grid.job import GridJob, why_no_result
-from gridwright.workload.on_grid.scheduler_calls import SchedulerCalls
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class GridJob(Generic[Result]):
+    """A job of the run, until its result is there or it is given up."""
+
+    name: str
+    """In the exchange directory."""
+    request: JobRequest
+    leaves: type[Result]
+    """What kind of result it leaves."""
+    quiet_s: float
+    """A job that runs and for so long neither said anything nor ended hangs."""
+    begun: Callable[[GridJob[Result]], None]
+    """Called each time it has started on a node."""
+    ended: Callable[[GridJob[Result]], None]
+    """Called once."""
+    lost: Callable[[GridJob[Result], str, bool], None]
+    """Called each time its node, which is named, was lost and it starts again; and whether it had begun."""
+    id: str | None = None
+    submissions: int = 0
+    submitted: float | None = None
+    """Unix time of the last submission."""
+    job: Job | None = None
+    """As the scheduler saw it last."""
+    starts: list[JobStart] = field(default_factory=list)
+    on: str | None = None
+    """The node on which it has begun, as far as is known."""
+    result: Result | None = None
+    reason: str = ""
+    """Why there is no result."""
+    node_lost: bool = False
+    restarts: int = 0
+    lost_on: list[str] = field(default_factory=list)
+    lost_here: int = 0
+    """How often it was lost since it was submitted last."""
+    heard: float = 0.0
+    asked_to_end: float | None = None
+    missing_since: float | None = None
+    tail: Tail | None = None
+    started_tail: Tail | None = None
+
+    @property
+    def node(self) -> str | None:
+        """Where it runs, or ran last."""
+        if self.starts:
+            return self.starts[-1].node
+        return self.job.node if self.job else None
+
+    @property
+    def scheduler_name(self) -> str:
+        """Its name in the scheduler; no two submissions of a run share one."""
+        return self.request.name
+
+
+def _why_no_result(state: Job) -> str:
+    """Why a job ended without a result, in the words of its scheduler."""
+    said = f": {state.reason}" if state.reason else ""
+    if state.state == JobState.OUT_OF_MEMORY:
+        return f"its job used more memory than it may{said}"
+    if state.state == JobState.TIMED_OUT:
+        return f"its job was ended by the scheduler at its time limit{said}"
+    if state.state == JobState.CANCELLED:
+        return f"its job was cancelled{said}"
+    if state.state == JobState.NODE_FAILED:
+        return f"its node was lost{f' ({state.node})' if state.node else ''}{said}"
+    ended = f"signal {state.signal}" if state.signal else f"exit status {state.exit_status}"
+    return f"its job ended with {ended} and without a result{said}"
+
+
+T = TypeVar("T")
+
+_RETRY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    what: Callable[[Scheduler], Any]
+    then: Callable[[Any], None]
+    failed: Callable[[], None]
+
+
+class SchedulerCalls:
+    """One call at a time; `deliver` hands over its answer, in the thread of the loop."""
+
+    def __init__(
+        self,
+        open_scheduler: Callable[[], Scheduler],
+        tell: Callable[[Finding], None],
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """`open_scheduler` is called in the thread that asks: a scheduler may be for one thread only."""
+        self._open = open_scheduler
+        self._silence = Silence(
+            lambda level, text, remedy: tell(Finding(level, "workload-scheduler-silent", text, remedy)),
+            meanwhile="what runs goes on",
+            patience_s=patience_s,
+        )
+        self._orders: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+        self._call: _Call | None = None
+        self._not_before = 0.0
+        self.took_s = 0.0
+        """How long the last call took."""
+        # A thread that hangs must not keep the process from ending.
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def free(self) -> bool:
+        """Whether another call can be made now."""
+        return self._call is None and time.monotonic() >= self._not_before
+
+    def ask(
+        self,
+        what: Callable[[Scheduler], T],
+        then: Callable[[T], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make a call; `then` gets its answer, `failed` is called where there was none."""
+        if self._call is not None:
+            raise RuntimeError("the last call has not been answered yet")
+        self._call = _Call(what, then, failed)
+        self._orders.put(self._call)
+
+    def deliver(self) -> None:
+        """Hand over the answer if it is there.
+
+        Raises GridwrightError for a wrong request, and when the scheduler has been silent for too long.
+        """
+        try:
+            answer, error = self._answers.get_nowait()
+        except queue.Empty:
+            self._silence.check()
+            return
+        call, self._call = self._call, None
+        if call is None:
+            raise RuntimeError("an answer without a call")
+        if error is None:
+            self._silence.answered()
+            call.then(answer)
+            return
+        call.failed()
+        if not isinstance(error, GridwrightError):
+            raise error
+        now = time.monotonic()
+        self._not_before = now + _RETRY_S
+        self._silence.unanswered(error, now - self.took_s)
+
+    def _serve(self) -> None:
+        scheduler: Scheduler | None = None
+        while True:
+            call = self._orders.get()
+            began = time.monotonic()
+            try:
+                if scheduler is None:
+                    scheduler = self._open()
+                answer, error = call.what(scheduler), None
+            except Exception as raised:  # handed over to the loop, which raises it
+                answer, error = None, raised
+            self.took_s = time.monotonic() - began
+            self._answers.put((answer, error))
+
 
 Left = TypeVar("Left")
 PREFIX = "workload-"
@@ -292,7 +458,7 @@ class GridJobs:
                 return
             job.lost_on.append(node)
             job.node_lost = True
-        job.reason = "interrupted" if self.stopping else job.reason or why_no_result(state)
+        job.reason = "interrupted" if self.stopping else job.reason or _why_no_result(state)
         self._finish(job)
 
     # Nothing starts.

@@ -51,8 +51,8 @@ from gridwright.workload.exchange import (
     Tail,
     dead_runs,
 )
-from gridwright.workload.launches.account import launch_record
 from gridwright.workload.launches.guard import LaunchOutcome
+from gridwright.workload.launches.launcher import launch_record
 from gridwright.workload.messages import (
     Chore,
     ChoreRequest,
@@ -62,11 +62,9 @@ from gridwright.workload.messages import (
     LaunchResult,
     PlannedLaunch,
     RunRequest,
+    scale,
 )
-from gridwright.workload.on_grid.job import GridJob
-from gridwright.workload.on_grid.jobs import PREFIX, GridJobs
-from gridwright.workload.on_grid.scheduler_calls import SchedulerCalls
-from gridwright.workload.scales import scale
+from gridwright.workload.on_grid.jobs import PREFIX, GridJob, GridJobs, SchedulerCalls
 
 _NOTABLE_S = 1.0
 """Below it, a clock says nothing wrong about launches of seconds and minutes."""

@@ -1,13 +1,4 @@
-"""Mirrors PROC ESM and PROC ARIMA: exponential smoothing of all series, ARIMA models of some.
-
-I/O: reads the series from data once, a block at a time; writes forecasts of every series to work
-as it goes.
-Check: sums by kind, counted when the table was made; simple smoothing is best with the weight that
-made a series, and errs by its shocks alone; Winters' method forecasts the season that was kept back;
-the autoregressions and moving averages behind the series, on average over those that are fitted.
-
-Exponential smoothing of many series at once: simple, and Winters' additive method.
-"""
+"""Mirrors PROC ESM and PROC ARIMA: exponential smoothing of all series, ARIMA models of some."""
 
 from __future__ import annotations
 
@@ -16,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gridwright.workload.datasets.quantiles import Floats, Integers
-from gridwright.workload.datasets.series import (
+from gridwright.workload.datasets.table import Columns, Floats, Integers, to_batch
+from gridwright.workload.datasets.tables import (
     AUTOREGRESSION,
     KINDS,
     LEVEL,
@@ -28,7 +19,6 @@ from gridwright.workload.datasets.series import (
     SEASONAL,
     SMOOTHING,
 )
-from gridwright.workload.datasets.table import Columns, to_batch
 from gridwright.workload.launches.launch import Launch
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import STANDARD_ERRORS, columns_of, forget, quiet
@@ -98,7 +88,17 @@ class _Findings:
         self.estimates: dict[int, list[float]] = {kind: [] for kind in _ORDERS}
 
 
-def _run(launch: Launch) -> None:
+def _run_forecast(launch: Launch) -> None:
+    """Mirrors PROC ESM and PROC ARIMA: exponential smoothing of all series, ARIMA models of some.
+
+    I/O: reads the series from data once, a block at a time; writes forecasts of every series to work
+    as it goes.
+    Check: sums by kind, counted when the table was made; simple smoothing is best with the weight that
+    made a series, and errs by its shocks alone; Winters' method forecasts the season that was kept back;
+    the autoregressions and moving averages behind the series, on average over those that are fitted.
+
+    Exponential smoothing of many series at once: simple, and Winters' additive method.
+    """
     import pyarrow as pa
 
     findings, total = _Findings(), launch.facts("series").rows // PERIODS
@@ -208,12 +208,12 @@ def _check_arima(launch: Launch, findings: _Findings) -> None:
         launch.check(f"mean estimate of kind {kind}", mean, truth, tolerance=bias + error)
 
 
-PROGRAM = Program(
+FORECAST_PROGRAM = Program(
     name="forecast",
     class_="computation",
     mirrors="PROC ESM and PROC ARIMA",
     engine="statsmodels and NumPy",
     tables=("series",),
-    run=_run,
+    run=_run_forecast,
     work={"series": 12 / 60 * 1.05},
 )

@@ -1,10 +1,4 @@
-"""Mirrors PROC OPTMODEL: a linear program and an integer program for every problem of a table.
-
-I/O: reads the items from data once, a block of problems at a time; writes the solutions to work as
-it goes.
-Check: the sums of the optima, which are known: the linear programs were made around a solution and
-prices that prove it, and the knapsacks were solved by dynamic programming when the table was made.
-"""
+"""Mirrors PROC OPTMODEL: a linear program and an integer program for every problem of a table."""
 
 from __future__ import annotations
 
@@ -14,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridwright.workload.datasets.items import CHOICES, ENTRIES, ITEMS_PER_PROBLEM, ROWS
-from gridwright.workload.datasets.quantiles import Floats, Integers
-from gridwright.workload.datasets.table import to_batch
+from gridwright.workload.datasets.table import Floats, Integers, to_batch
+from gridwright.workload.datasets.tables import CHOICES, ENTRIES, ITEMS_PER_PROBLEM, ROWS
 from gridwright.workload.launches.launch import Launch, WrongAnswer
 from gridwright.workload.programs.program import Program
 from gridwright.workload.programs.sampling import columns_of
@@ -29,7 +22,14 @@ _NAMES = ("problem", "item", "weight", "value", "capacity", "cost", "requirement
 _PLACES = tuple(f"{kind}_{number}" for kind in ("row", "entry") for number in range(ENTRIES))
 
 
-def _run(launch: Launch) -> None:
+def _run_optimize(launch: Launch) -> None:
+    """Mirrors PROC OPTMODEL: a linear program and an integer program for every problem of a table.
+
+    I/O: reads the items from data once, a block of problems at a time; writes the solutions to work as
+    it goes.
+    Check: the sums of the optima, which are known: the linear programs were made around a solution and
+    prices that prove it, and the knapsacks were solved by dynamic programming when the table was made.
+    """
     import pyarrow as pa
 
     solver, linear, knapsack = _solver(launch), 0, 0
@@ -146,12 +146,12 @@ def _check_knapsack(launch: Launch, problem: Mapping[str, Integers], taken: Inte
     launch.require("a set is taken twice", bool((taken.reshape(-1, CHOICES).sum(axis=1) <= 1).all()))
 
 
-PROGRAM = Program(
+OPTIMIZE_PROGRAM = Program(
     name="optimize",
     class_="computation",
     mirrors="PROC OPTMODEL",
     engine="HiGHS",
     tables=("items",),
-    run=_run,
+    run=_run_optimize,
     work={"items": 32 / 136 * 1.05},
 )

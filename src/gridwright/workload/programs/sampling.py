@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gridwright.workload.datasets.checksum import column_values
-from gridwright.workload.datasets.quantiles import Floats
-from gridwright.workload.datasets.table import BATCH_BYTES, arrow_type, to_batch
+from gridwright.workload.datasets.table import BATCH_BYTES, Floats, arrow_type, column_values, to_batch
 from gridwright.workload.launches.launch import Launch
 
 if TYPE_CHECKING:

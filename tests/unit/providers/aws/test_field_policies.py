@@ -36,9 +36,9 @@ ELSEWHERE = {
         "of a site's own servers",
     ),
     **dict.fromkeys((f"{SCALE}.{name}" for name in ("StoragePool", "PoolMigration")), "not made on AWS"),
-    "gridwright.schedulers.grid_engine.section": "nothing sets it up on AWS, and check says so",
+    "gridwright.schedulers.grid_engine.commands": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.local.runner": "of one machine",
-    "gridwright.schedulers.lsf.section": "nothing sets it up on AWS, and check says so",
+    "gridwright.schedulers.lsf.kind": "nothing sets it up on AWS, and check says so",
     "gridwright.schedulers.ssh.kind": "of a site's own nodes",
     **dict.fromkeys(
         (
@@ -47,12 +47,12 @@ ELSEWHERE = {
         ),
         "only predictions read it, and no template has it",
     ),
-    "gridwright.spec.bounds": "only planning reads it, and no template has it",
+    "gridwright.spec.requirements": "only planning reads it, and no template has it",
     "gridwright.spec.model": "only reports print it",
     "gridwright.spec.requirements": "only planning reads it, and no template has it",
     "gridwright.spec.site_setup": "files of the site; test_bundle.py",
     "gridwright.spec.users": "but for its secret only bundles have it; test_bundle.py",
-    "gridwright.spec.workload": "only proofs read it",
+    "gridwright.spec.requirements": "only proofs read it",
 }
 """Modules and classes of fields that no template of a grid on AWS is made from, and why."""
 NOT_THERE = (

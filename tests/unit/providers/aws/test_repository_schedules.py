@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
 from gridwright.providers.aws.storage_template import rate_of
-from gridwright.spec.schedule import Schedule
+from gridwright.spec.repository import Schedule
 from tests.support.fsx_service import FILE_SYSTEM, wrong_values
 from tests.unit.providers.aws.storage_specs import (
     FSX,

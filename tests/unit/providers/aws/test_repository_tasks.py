@@ -27,8 +27,7 @@ from gridwright.providers.aws.data_repository.requests import (
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.linked_repository import LONGEST_TURN_S, LONGEST_WAIT_S
 from gridwright.spec.linked import LinkedDirectory
-from gridwright.spec.repository import DirectoryLink
-from gridwright.spec.schedule import Schedule
+from gridwright.spec.repository import DirectoryLink, Schedule
 from tests.support.fsx_service import FILE_SYSTEM, FsxService, fsx_service
 
 

@@ -31,8 +31,8 @@ from gridwright.providers.aws.session import DENIED, Cloud, CloudError, action_o
 from gridwright.providers.aws.stacks import Stacks, tags_of
 from gridwright.providers.provider import Caller, Preflight, QuotaUse
 from gridwright.setup.node_specs import secret_arn
+from gridwright.spec.filesystem import INSTANCE_STORE, Disks
 from gridwright.spec.model import GridSpec
-from gridwright.spec.storage import INSTANCE_STORE, Disks
 
 AWS_KEY = "alias/aws/sns"
 """The key that AWS has for SNS: its policy cannot be changed, and does not let CloudWatch use it (Amazon

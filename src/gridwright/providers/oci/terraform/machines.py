@@ -34,7 +34,7 @@ from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.providers.oci.user_data import expression
 from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.schedulers import scheduler_kind as kind_of_scheduler
-from gridwright.schedulers.network import GridPart
+from gridwright.schedulers.machines import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports
 from gridwright.spec.model import GridSpec
 

@@ -1,1 +1,0 @@
-"""Compares the model with the figures that papers published."""

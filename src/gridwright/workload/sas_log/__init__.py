@@ -1,1 +1,0 @@
-"""Logs of real SAS jobs, read as launches of the workload."""
