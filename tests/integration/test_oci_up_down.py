@@ -308,7 +308,7 @@ def test_a_machine_that_does_not_shut_down_keeps_its_volumes(
     cloud: OciDouble, spec: GridSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raise_up(spec)
-    monkeypatch.setattr("gridwright.providers.oci.stopping.LONGEST_S", 0.05)
+    monkeypatch.setattr("gridwright.providers.oci.down.LONGEST_S", 0.05)
     monkeypatch.setattr(cloud, "_stop", lambda instance, _: (200, {"id": instance}))
     with pytest.raises(GridwrightError, match="so no volume was detached"):
         down(look(spec, frozenset()), Caller(), poll_s=0.01)

@@ -8,7 +8,7 @@ import pytest
 
 from gridwright.filesystems.moosefs.daemons import CONFIGURATION
 from gridwright.filesystems.moosefs.guard import PROXY
-from gridwright.node_programs.health.deciding import OWN
+from gridwright.node_programs.health.slurm import OWN
 from gridwright.schedulers.slurm.configuration import LAB
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up

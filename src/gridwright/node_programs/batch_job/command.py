@@ -26,8 +26,7 @@ from gridwright.node_programs.batch_job.job_file import (
     read_job_file,
     run_name,
 )
-from gridwright.node_programs.batch_job.job_wrapper import run_job
-from gridwright.node_programs.batch_job.processes import adopt_orphans, end_all
+from gridwright.node_programs.batch_job.job_wrapper import adopt_orphans, end_all, run_job
 
 REPEATED = 75
 """Exit status where the same run goes on elsewhere: EX_TEMPFAIL of sysexits.h."""

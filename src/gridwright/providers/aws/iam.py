@@ -8,13 +8,12 @@ from typing import Any
 
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
-from gridwright.providers.aws.claim.aws import WANTED
+from gridwright.providers.aws.claim.this_machine import WANTED
 from gridwright.providers.aws.layout import KEY, TOKEN, AwsLayout, Machine, Role, console_machine
-from gridwright.providers.aws.machine_files import roller
+from gridwright.providers.aws.machine_files import BOOT, NAMESPACE, import_value, key_id, roller, shared_key
 from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.section import depot_place
-from gridwright.providers.aws.user_data import BOOT, NAMESPACE, import_value, key_id, shared_key
 from gridwright.providers.boot.bundle import LOGS, PREFIX
 from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec

@@ -27,10 +27,10 @@ from gridwright.providers.aws.layout import (
     partition,
     root_device,
 )
+from gridwright.providers.aws.machine_files import UserData, import_value
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, Export, lasting_tags, logical_id, tags
 from gridwright.providers.aws.network import deletion_policy, exported, groups_of_site, machines_group
-from gridwright.providers.aws.template_limits import template_text
-from gridwright.providers.aws.user_data import UserData, import_value
+from gridwright.providers.aws.stacks import template_text
 from gridwright.spec.buying import MaxPrice
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec, NodeGroup

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from gridwright.errors import nearest
-from gridwright.providers.address_ranges import let_in, parsed_range, private_network
+from gridwright.providers.cloud import let_in, parsed_range, private_network
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.yamltext.fields import Duration, FieldError, matching
 from gridwright.yamltext.source import show

@@ -20,10 +20,11 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from gridwright.errors import GRAVEST_FIRST, Finding, GridwrightError
-from gridwright.providers.oci.costs import BOOT_VOLUME_GB
-from gridwright.providers.oci.deploy.choosing import deployer_of
+from gridwright.providers.oci.deploy import deployer_of
+from gridwright.providers.oci.down import namespace, unknown_grid
 from gridwright.providers.oci.files import checked_layout
 from gridwright.providers.oci.layout import (
+    BOOT_VOLUME_GB,
     PLATFORM_IMAGES,
     OciLayout,
     OciMachine,
@@ -31,7 +32,6 @@ from gridwright.providers.oci.layout import (
     is_there,
     oci_section,
 )
-from gridwright.providers.oci.leftovers import namespace, unknown_grid
 from gridwright.providers.oci.session import COMPUTE, NETWORK, OciCallError, OciCloud
 from gridwright.providers.oci.terraform.machines import named_image
 from gridwright.providers.oci.terraform.storage import storage_root

@@ -13,25 +13,17 @@ from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import Finding, GridwrightError, environment_error, input_error
 from gridwright.filesystems.capabilities import CloudFindings
 from gridwright.filesystems.site import Site
-from gridwright.providers.address_ranges import first_free, written_range
 from gridwright.providers.boot.bundle import pointer
-from gridwright.providers.cloud_machines import CloudPricing, NamedType, named_types
-from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.cloud import CloudPricing, NamedType, first_free, named_types, written_range
+from gridwright.providers.file_servers import built_lustres, shared_disk_file_systems
 from gridwright.providers.machines import (
     CONTROLLER,
     machines_of_types,
     nodes_without_jobs,
     scheduler_not_packaged,
 )
-from gridwright.providers.oci.costs import costs_of
-from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.resource_manager import (
-    POLL_S,
-    Deployer,
-    outputs,
-    root_files,
-    unprotected,
-)
+from gridwright.providers.oci.deploy import deployer_of
+from gridwright.providers.oci.down import STACK_TYPE, OciLeftover, empty, shut_down, tagged
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.head import oci_head
 from gridwright.providers.oci.layout import (
@@ -42,6 +34,7 @@ from gridwright.providers.oci.layout import (
     PART_TAG,
     STORAGE,
     OciLayout,
+    costs_of,
     has_platform_image,
     is_there,
     oci_layout,
@@ -49,8 +42,8 @@ from gridwright.providers.oci.layout import (
     stack_name,
     tiered_lustres,
 )
-from gridwright.providers.oci.leftovers import STACK_TYPE, OciLeftover, empty, tagged
 from gridwright.providers.oci.preflight import check
+from gridwright.providers.oci.resource_manager import POLL_S, Deployer, outputs, root_files, unprotected
 from gridwright.providers.oci.section import (
     LARGEST_NETWORK,
     NETWORK,
@@ -61,13 +54,10 @@ from gridwright.providers.oci.section import (
     default_subnets,
 )
 from gridwright.providers.oci.session import COMPUTE, OciCloud
-from gridwright.providers.oci.stopping import shut_down
-from gridwright.providers.oci.terraform.boot import PARTS, BootReports, bucket_name, object_text
+from gridwright.providers.oci.terraform.boot import PARTS, BootReports, bucket_name, object_text, part_of
 from gridwright.providers.oci.up import OciUp, section_of, up
-from gridwright.providers.oci.user_data import part_of
 from gridwright.providers.provider import Caller, Provider, Removal
 from gridwright.providers.rendering import Notes, Rendering
-from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.setup.distributions import distribution
 from gridwright.setup.playbook import Hosts
 from gridwright.spec.fields import Change, Update
@@ -683,7 +673,7 @@ class LustreRepositories:
         self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
     ) -> LinkedRepository:
         """One of managed Lustre, whose objects are asked for by OCI's own API."""
-        from gridwright.providers.oci.object_links.linked import OciLinkedRepository
+        from gridwright.providers.oci.object_links import OciLinkedRepository
 
         return OciLinkedRepository(spec, directory, OciCloud(str(spec.region)), caller)
 

@@ -16,15 +16,8 @@ from typing import Any
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.providers.boot.bundle import LOGS, Part
 from gridwright.providers.boot.reports import QUIET_S, BootReport, go_on, unready
-from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.resource_manager import (
-    POLL_S,
-    Deployer,
-    outputs,
-    root_files,
-    unprotected,
-    with_outputs,
-)
+from gridwright.providers.oci.deploy import deployer_of
+from gridwright.providers.oci.down import shut_down, unknown_grid
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.head import login_user
 from gridwright.providers.oci.layout import (
@@ -36,13 +29,18 @@ from gridwright.providers.oci.layout import (
     oci_layout,
     stack_name,
 )
-from gridwright.providers.oci.leftovers import unknown_grid
 from gridwright.providers.oci.preflight import preflight
+from gridwright.providers.oci.resource_manager import (
+    POLL_S,
+    Deployer,
+    outputs,
+    root_files,
+    unprotected,
+    with_outputs,
+)
 from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import COMPUTE, OciCallError, OciCloud
-from gridwright.providers.oci.stopping import shut_down
-from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys
-from gridwright.providers.oci.user_data import part_of
+from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys, part_of
 from gridwright.providers.provider import Caller
 from gridwright.spec.model import GridSpec
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from gridwright.node_programs.health.configuration import CONFIGURATION
 from gridwright.node_programs.one_file import HEALTH, HEALTH_STARTER, HEALTH_STARTER_TEXT
-from gridwright.node_programs.power.slurm_programs import PROGRAMS, program
+from gridwright.node_programs.power import PROGRAMS, program
 from gridwright.schedulers.in_lab import SchedulerNodes
 from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware, hardware_of_nodes
 from gridwright.schedulers.slurm.configuration import (

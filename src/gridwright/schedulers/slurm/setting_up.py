@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from gridwright.node_programs.one_file import HEALTH, HEALTH_STARTER, HEALTH_STARTER_TEXT
-from gridwright.node_programs.power.slurm_programs import DIRECTORY as PROGRAM_DIRECTORY
-from gridwright.node_programs.power.slurm_programs import PROGRAMS, program
+from gridwright.node_programs.power import DIRECTORY as PROGRAM_DIRECTORY
+from gridwright.node_programs.power import PROGRAMS, program
 from gridwright.schedulers.machines import GridMachines
 from gridwright.schedulers.set_up import SchedulerSetup, SetupStep
 from gridwright.schedulers.slurm.configuration import (

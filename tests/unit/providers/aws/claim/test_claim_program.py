@@ -25,7 +25,7 @@ MODULES = sorted(SOURCE.glob("*.py"))
 OURS = (
     "gridwright.providers.aws.claim.",
     "gridwright.node_programs.scratch.",
-    "gridwright.node_programs.lustre_targets.",
+    "gridwright.node_programs.lustre_targets",
 )
 
 
@@ -44,7 +44,7 @@ def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> No
         modules = {name for name in archive.namelist() if not name.endswith("__init__.py")}
     assert {name.rpartition("/")[0] for name in modules} == {
         "",
-        "gridwright/node_programs/lustre_targets",
+        "gridwright/node_programs",
         "gridwright/node_programs/scratch",
         "gridwright/providers/aws/claim",
     }
