@@ -1,4 +1,4 @@
-"""Machines that an update replaces: of groups one by one, with how far they are; of no group as users name them.
+"""Machines that an update replaces: those of groups one by one, and those of no group as users name them.
 
 CloudFormation makes another instance first and removes the old one afterwards, and the interface with the
 machine's address can be on one alone: a replacement of its own would fail for login and head node, servers

@@ -1,4 +1,4 @@
-"""How a grid on AWS stands, and `stop` and `start`: its machines off the bill for a while, and brought back."""
+"""How a grid on AWS stands, and `stop` and `start`: takes its machines off the bill for a while."""
 
 from __future__ import annotations
 

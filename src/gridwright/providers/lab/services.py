@@ -1,4 +1,4 @@
-"""Nodes of a lab that are up: commands and files on them, and their services: sshd, file systems, scheduler."""
+"""Nodes of a lab that are up: commands and files on them, and services: sshd, file systems, scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every machine of a grid on OCI with its name, subnet, address and volumes, and the bill: from the spec alone.
+"""Every machine of a grid on OCI with its name, subnet, address and volumes, and the bill: from the spec.
 
 Shapes of a spec as Terraform takes them, with what the catalogue knows of them. The VCN, its gateways,
 security groups and the bastion service cost nothing (Oracle's price list, networking); traffic out of the
