@@ -39,7 +39,7 @@ from gridwright.providers.aws.roll.deciding import STEPS
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
 from gridwright.providers.boot.bundle import LOGS, Part
-from gridwright.providers.boot.reports import QUIET_S, BootReport, go_on, unready
+from gridwright.providers.boot.reports import QUIET_S, BootNews, BootReport, go_on, not_set_up, unready
 from gridwright.providers.provider import Caller
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec
@@ -355,21 +355,18 @@ class MachinesReady:
     bundles: Mapping[Part, str]
     """Key of the bundle of each part."""
     bucket: str
-    _said: set[tuple[str, str, int, str]] = field(default_factory=set)
-    _at: dict[str, str] = field(default_factory=dict)
-    """When each was last heard of."""
 
     def wait(self) -> None:
         """Return when all are; tell of each as it goes on. Raises GridwrightError where some are not.
 
         The others are as they should be then, and those go on trying.
         """
-        heard, pause = time.monotonic(), FIRST_POLL_S
+        heard, pause, news = time.monotonic(), FIRST_POLL_S, BootNews(self.caller.say)
         while True:
             there, told = instances(self.cloud, self.spec), rows(self.cloud, self.spec)
             reports = boot_reports(told)
             current = {name: self._current(each, reports.get(name)) for name, each in there.items()}
-            if self._tell(current.values()):
+            if news.hear(current.values()):
                 heard, pause = time.monotonic(), FIRST_POLL_S
             # One that somebody stopped sets itself up when it is started again.
             open_ = {
@@ -407,22 +404,6 @@ class MachinesReady:
         role = Role(tags_of(instance).get(ROLE_TAG, Role.COMPUTE))
         return report if report.bundle == self.bundles[part_of(role)] else None
 
-    def _tell(self, reports: Any) -> bool:  # noqa: ANN401 - a view of the values of a dictionary
-        """Say what is new; whether anything was heard."""
-        new = False
-        for each in reports:
-            if each is None:
-                continue
-            new |= self._at.get(each.instance) != each.at
-            self._at[each.instance] = each.at
-            if (told := (each.instance, each.state, each.tries, each.restarts)) in self._said:
-                continue
-            self._said.add(told)
-            new = True
-            if each.news:
-                self.caller.say(each.news)
-        return new
-
     def _unready(self, open_: Mapping[str, BootReport | None], lacking: int) -> GridwrightError:
         """The error that names them; the end of the first one's log is said before."""
         failed = [each for each in open_.values() if each is not None and each.state == "failed"]
@@ -431,13 +412,12 @@ class MachinesReady:
             self.caller.say(line)
         parts = unready(failed, sorted(silent)[:8], QUIET_S)
         parts += [f"{lacking} are not there yet"] if lacking else []
-        count = len(open_) + lacking
         logs = f"; their logs are below s3://{self.bucket}/{LOGS}" if failed else ""
-        return environment_error(
-            f"{count} of {len(self.layout.machines)} machines are not set up: {'; '.join(parts)}",
-            where=f"grid {self.spec.name}, AWS, {self.cloud.region}",
-            remedy=f"mend what the log says and run gridwright up again: they go on trying, and the other "
-            f"machines stay as they are{logs}",
+        return not_set_up(
+            f"{len(open_) + lacking} of {len(self.layout.machines)}",
+            parts,
+            f"grid {self.spec.name}, AWS, {self.cloud.region}",
+            logs,
         )
 
     def _last_lines(self, failed: list[BootReport], silent: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Stacks of CloudFormation: limits of templates, and making, changing and deleting, with events as progress."""
+"""Stacks of CloudFormation: limits of templates, making, changing and deleting, events as progress."""
 
 from __future__ import annotations
 

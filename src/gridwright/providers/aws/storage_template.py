@@ -28,20 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from troposphere import (
-    AWSObject,
-    GetAtt,
-    Output,
-    Ref,
-    Sub,
-    Tags,
-    Template,
-    ec2,
-    fsx,
-    iam,
-    s3,
-    scheduler,
-)
+from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, Template, ec2, fsx, iam, s3, scheduler
 
 from gridwright.catalog.contents import Catalog
 from gridwright.catalog.load import load_catalog

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from gridwright.errors import GridwrightError, environment_error
 from gridwright.spec.hosts import fold_hosts
 
 RESTARTING = "restarting"
@@ -74,6 +75,32 @@ class BootReport:
         return f"{self.who}: try {self.tries} failed: {self.reason}" if self.state == "failed" else None
 
 
+class BootNews:
+    """What machines tell while they are waited for: each thing of it is said once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said: set[tuple[str, str, int, str]] = set()
+        self._at: dict[str, str] = {}
+        """When each was last heard of."""
+
+    def hear(self, reports: Iterable[BootReport | None]) -> bool:
+        """Say what is new; whether anything was heard."""
+        new = False
+        for each in reports:
+            if each is None:
+                continue
+            new |= self._at.get(each.instance) != each.at
+            self._at[each.instance] = each.at
+            if (told := (each.instance, each.state, each.tries, each.restarts)) in self._said:
+                continue
+            self._said.add(told)
+            new = True
+            if each.news:
+                self._say(each.news)
+        return new
+
+
 def unready(failed: Sequence[BootReport], silent: Sequence[str], quiet_s: float) -> list[str]:
     """What is wrong with machines that are not set up: some that failed, and those that tell nothing."""
     return [
@@ -81,6 +108,16 @@ def unready(failed: Sequence[BootReport], silent: Sequence[str], quiet_s: float)
         *([f"{len(failed) - 3} more failed"] if len(failed) > 3 else []),
         *([f"{fold_hosts(silent)} told nothing for {quiet_s / 60:.0f} min"] if silent else []),
     ]
+
+
+def not_set_up(count: str, reasons: Sequence[str], where: str, look: str) -> GridwrightError:
+    """The error of machines that are not set up, `count` in words; `look` says where else to look."""
+    return environment_error(
+        f"{count} machines are not set up: {'; '.join(reasons)}",
+        where=where,
+        remedy="mend what the log says and run gridwright up again: they go on trying, and the other "
+        f"machines stay as they are{look}",
+    )
 
 
 def go_on(count: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
 from gridwright.providers.boot.bundle import LOGS, Part
-from gridwright.providers.boot.reports import QUIET_S, BootReport, go_on, unready
+from gridwright.providers.boot.reports import QUIET_S, BootNews, BootReport, go_on, not_set_up, unready
 from gridwright.providers.oci.deploy import deployer_of
 from gridwright.providers.oci.down import shut_down, unknown_grid
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
@@ -215,13 +215,12 @@ class OciMachinesReady:
         The others are as they should be then, and those go on trying.
         """
         open_ = {each.name for each in self.layout.machines} - self.stopped
-        heard = time.monotonic()
+        heard, news = time.monotonic(), BootNews(self.caller.say)
         while True:
-            for name, report in sorted(self._current(open_).items()):
-                if self._last.get(name) != report:
-                    heard = time.monotonic()
-                    self._tell(report)
-                    self._last[name] = report
+            current = self._current(open_)
+            self._last |= current
+            if news.hear(current[name] for name in sorted(current)):
+                heard = time.monotonic()
             open_ = {name for name in open_ if not self._is(name, "done")}
             waiting = {name for name in open_ if not self._has_failed(name)}
             if not open_:
@@ -245,12 +244,6 @@ class OciMachinesReady:
             if each.is_of(self.instances.get(name), self.bundles[part_of(self.layout.machine(name).role)])
         }
 
-    def _tell(self, report: BootReport) -> None:
-        last = self._last.get(report.name)
-        again = report.state == "running" and last is not None and last.reason == report.reason
-        if report.news and not again:
-            self.caller.say(report.news)
-
     def _is(self, name: str, state: str) -> bool:
         return name in self._last and self._last[name].state == state
 
@@ -265,12 +258,11 @@ class OciMachinesReady:
             self.caller.say(f"{failed[0].name} | {line}")
         logs = f"logs are in bucket {self.bucket}, {LOGS}NAME/OCID of the instance"
         console = "the console of an instance shows why it is silent"
-        return environment_error(
-            f"{len(open_)} of {len(self.layout.machines)} machines are not set up: "
-            f"{'; '.join(unready(failed, silent, self.quiet_s))}",
-            where=f"grid {self.layout.grid}, OCI, {self.cloud.region}",
-            remedy="mend what the log says and run gridwright up again: they go on trying, and the other "
-            f"machines stay as they are; {logs if failed else console}",
+        return not_set_up(
+            f"{len(open_)} of {len(self.layout.machines)}",
+            unready(failed, silent, self.quiet_s),
+            f"grid {self.layout.grid}, OCI, {self.cloud.region}",
+            f"; {logs if failed else console}",
         )
 
 

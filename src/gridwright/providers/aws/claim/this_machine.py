@@ -341,7 +341,7 @@ _THROTTLED = (
     *("Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"),
     "ProvisionedThroughputExceededException",
 )
-_TRY_AGAIN = "systemctl restart gridwright-claim"
+_RESTART = "systemctl restart gridwright-claim"
 _LIMITS = ("AttachmentLimitExceeded",)
 
 
@@ -367,11 +367,11 @@ def explained(error: Any, what: str, table: str) -> Trouble:  # noqa: ANN401 - b
     if code in _EXPIRED:
         return Trouble(
             f"{what}: AWS does not take the credentials of this instance ({code}): {said}",
-            f"see that its clock is right (chronyc tracking) and that its role exists; then {_AGAIN}",
+            f"see that its clock is right (chronyc tracking) and that its role exists; then {_RESTART}",
         )
-    remedy = f"mend what it says, then {_AGAIN}"
+    remedy = f"mend what it says, then {_RESTART}"
     if code in _THROTTLED:
-        remedy = f"AWS lets no more requests through; in a minute: {_AGAIN}"
+        remedy = f"AWS lets no more requests through; in a minute: {_RESTART}"
     elif code in _LIMITS:
         remedy = "choose an instance type to which more volumes can be attached"
     return Trouble(f"{what}: AWS answers {code}: {said}", remedy)
@@ -388,7 +388,7 @@ def _unreached(error: Any, what: str) -> Trouble:  # noqa: ANN401
     return Trouble(
         f"{what}: {said}",
         "see that the machine reaches AWS: the route to the NAT gateway or the proxy, the endpoints of the "
-        f"VPC, its security group; then {_AGAIN}",
+        f"VPC, its security group; then {_RESTART}",
     )
 
 
