@@ -13,9 +13,10 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
+from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.oci.provider import down, look, status
+from gridwright.providers.oci.provider import status
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.terraform.boot import PARTS, BootReports
 from gridwright.providers.oci.up import OciMachinesReady, OciUp, up

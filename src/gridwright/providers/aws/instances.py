@@ -16,7 +16,7 @@ from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.roll.deciding import Standing as RollStanding
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
-from gridwright.providers.boot.reports import BootReport
+from gridwright.providers.boot.bundle import BootReport
 from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.report.terminal.frame import text_of
 from gridwright.spec.model import GridSpec

@@ -36,6 +36,7 @@ from gridwright.providers.aws.session import Cloud
 from gridwright.providers.boot.bundle import (
     NODES,
     SERVERS,
+    BootReport,
     MachineFiles,
     Part,
     boot_file,
@@ -44,7 +45,6 @@ from gridwright.providers.boot.bundle import (
     multipart,
     pointer,
 )
-from gridwright.providers.boot.reports import BootReport
 from gridwright.providers.file_servers import (
     SERVER_ROLE,
     ClusterParts,

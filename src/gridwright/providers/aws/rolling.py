@@ -38,8 +38,16 @@ from gridwright.providers.aws.roll.aws import ROW, is_outdated
 from gridwright.providers.aws.roll.deciding import STEPS
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
-from gridwright.providers.boot.bundle import LOGS, Part
-from gridwright.providers.boot.reports import QUIET_S, BootNews, BootReport, go_on, not_set_up, unready
+from gridwright.providers.boot.bundle import (
+    LOGS,
+    QUIET_S,
+    BootNews,
+    BootReport,
+    Part,
+    go_on,
+    not_set_up,
+    unready,
+)
 from gridwright.providers.provider import Caller
 from gridwright.spec.locate import problem_at
 from gridwright.spec.model import GridSpec

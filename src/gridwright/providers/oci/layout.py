@@ -294,6 +294,15 @@ def oci_section(spec: GridSpec) -> Oci:
     return oci
 
 
+def section_of(spec: GridSpec, verb: str) -> Oci:
+    """The spec's section oci. Raises GridwrightError where `verb` cannot work with it."""
+    where = str(spec.file) if spec.file else None
+    oci = spec.section(Oci)
+    if oci is None:
+        raise input_error(f"{verb} needs section oci", where=where, remedy="see gridwright help oci")
+    return oci
+
+
 def oci_layout(spec: GridSpec) -> OciLayout:
     """Lay the grid out. Raises GridwrightError (INPUT) with all that cannot be built as it is written."""
     oci = oci_section(spec)

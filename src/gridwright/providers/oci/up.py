@@ -13,9 +13,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
-from gridwright.providers.boot.bundle import LOGS, Part
-from gridwright.providers.boot.reports import QUIET_S, BootNews, BootReport, go_on, not_set_up, unready
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, nearest
+from gridwright.providers.boot.bundle import (
+    LOGS,
+    QUIET_S,
+    BootNews,
+    BootReport,
+    Part,
+    go_on,
+    not_set_up,
+    unready,
+)
 from gridwright.providers.oci.deploy import deployer_of
 from gridwright.providers.oci.down import shut_down, unknown_grid
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
@@ -27,6 +35,7 @@ from gridwright.providers.oci.layout import (
     STORAGE,
     OciLayout,
     oci_layout,
+    section_of,
     stack_name,
 )
 from gridwright.providers.oci.preflight import preflight
@@ -38,7 +47,6 @@ from gridwright.providers.oci.resource_manager import (
     unprotected,
     with_outputs,
 )
-from gridwright.providers.oci.section import Oci
 from gridwright.providers.oci.session import COMPUTE, OciCallError, OciCloud
 from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys, part_of
 from gridwright.providers.provider import Caller
@@ -306,15 +314,6 @@ def detach(
 def _attached(cloud: OciCloud, compartment: str, volumes: Collection[str]) -> list[Any]:
     listed = cloud.listed(*COMPUTE, "list_volume_attachments", compartment)
     return [each for each in listed if each.volume_id in volumes and each.lifecycle_state != "DETACHED"]
-
-
-def section_of(spec: GridSpec, verb: str) -> Oci:
-    """The spec's section oci. Raises GridwrightError where `verb` cannot work with it."""
-    where = str(spec.file) if spec.file else None
-    oci = spec.section(Oci)
-    if oci is None:
-        raise input_error(f"{verb} needs section oci", where=where, remedy="see gridwright help oci")
-    return oci
 
 
 def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float = POLL_S) -> OciUp:

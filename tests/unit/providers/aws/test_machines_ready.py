@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gridwright.providers.boot.reports import BootNews, BootReport
+from gridwright.providers.boot.bundle import BootNews, BootReport
 
 REPORT = BootReport(
     name="compute1", instance="i-1", state="running", bundle="b", tries=1, reason="", log="",

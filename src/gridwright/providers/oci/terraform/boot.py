@@ -17,6 +17,7 @@ from typing import Any, get_args
 from gridwright.providers.boot.bundle import (
     LOGS,
     PREFIX,
+    BootReport,
     Bundle,
     Part,
     boot_file,
@@ -25,7 +26,6 @@ from gridwright.providers.boot.bundle import (
     multipart,
     pointer,
 )
-from gridwright.providers.boot.reports import BootReport
 from gridwright.providers.oci.layout import GRID, STORAGE, OciLayout, OciMachine, OciRole, services, tags
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.targets import PREFIX as TARGETS
