@@ -162,11 +162,7 @@ def lustre_problems(spec: GridSpec, examples: ServerExamples) -> Iterator[WrongF
 def _problems_of(name: str, lustre: LustreServers, examples: ServerExamples) -> Iterator[WrongField]:
     path = ("filesystems", name)
     if lustre.mds is None:
-        yield (
-            path,
-            f"Lustre {name} has no metadata server, and cannot be built",
-            f"add mds: {examples.mds}",
-        )
+        yield (path, f"Lustre {name} has no metadata server, and cannot be built", f"add mds: {examples.mds}")
     for role, servers in server_roles(lustre):
         if role == "mgs" and servers.count > 1:
             yield (*path, role, "count"), "a Lustre has one management server", "write 1"

@@ -223,11 +223,7 @@ def run_job(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
 
 
 def _end(
-    started: float,
-    *,
-    status: int | None = None,
-    signal_number: int | None = None,
-    over: int | None = None,
+    started: float, *, status: int | None = None, signal_number: int | None = None, over: int | None = None
 ) -> RunEnd:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return RunEnd(

@@ -159,14 +159,7 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
 
 
 def _add_secret(
-    template: Template,
-    spec: GridSpec,
-    layout: AwsLayout,
-    title: str,
-    length: int,
-    *,
-    role: str,
-    **more: str,
+    template: Template, spec: GridSpec, layout: AwsLayout, title: str, length: int, *, role: str, **more: str
 ) -> None:
     """Letters and digits that AWS makes up; `more` are properties of the secret."""
     key = {"KmsKeyId": layout.aws.kms_key} if layout.aws.kms_key is not None else {}

@@ -228,15 +228,10 @@ def _power(spec: GridSpec, layout: AwsLayout, powered: list[Machine]) -> list[di
     groups = {each.group for each in powered}
     owners = _slots([each for each in layout.of_role(Role.COMPUTE) if each.group in groups])
     table = import_value(spec, Export.CLAIMS_TABLE_ARN)
-    of_groups = {
-        f"aws:ResourceTag/{GRID_TAG}": spec.name,
-        f"aws:ResourceTag/{GROUP_TAG}": sorted(groups),
-    }
+    of_groups = {f"aws:ResourceTag/{GRID_TAG}": spec.name, f"aws:ResourceTag/{GROUP_TAG}": sorted(groups)}
     return [
         _allow(
-            "Groups",
-            ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
-            _ANY,
+            "Groups", ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"], _ANY
         ),
         _allow(
             "Size",

@@ -227,9 +227,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         ec2.LaunchTemplate(
             title,
             LaunchTemplateData=ec2.LaunchTemplateData(**content),
-            TagSpecifications=[
-                ec2.TagSpecifications(ResourceType="launch-template", Tags=Tags(**marks)),
-            ],
+            TagSpecifications=[ec2.TagSpecifications(ResourceType="launch-template", Tags=Tags(**marks))],
         )
     )
     return title
@@ -285,8 +283,7 @@ def add_machine(building: Building, machine: Machine, data: UserData) -> str:
             title,
             DependsOn=after,
             LaunchTemplate=ec2.LaunchTemplateSpecification(
-                LaunchTemplateId=Ref(template),
-                Version=GetAtt(template, "LatestVersionNumber"),
+                LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
             ),
             InstanceType=machine.instance,
             **({"EbsOptimized": True} if _is_ebs_optimized(building.type_of(machine)) else {}),

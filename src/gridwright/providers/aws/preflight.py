@@ -353,10 +353,7 @@ def rights_findings(cloud: Cloud, layout: AwsLayout, catalog: Catalog) -> Iterat
         ("create_volume", {"AvailabilityZone": layout.aws.zone, "Size": 1, "VolumeType": "gp3"}),
         (
             "create_launch_template",
-            {
-                "LaunchTemplateName": name,
-                "LaunchTemplateData": {"InstanceType": layout.machines[0].instance},
-            },
+            {"LaunchTemplateName": name, "LaunchTemplateData": {"InstanceType": layout.machines[0].instance}},
         ),
         *(
             (

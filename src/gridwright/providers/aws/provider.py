@@ -343,9 +343,7 @@ def _source(image: str | None, found: Distribution, architecture: str) -> Mappin
         "virtualization-type": "hvm",
         "root-device-type": "ebs",
     }
-    return {
-        "source_ami_filter": {"filters": filters, "owners": [published.owner], "most_recent": True},
-    }
+    return {"source_ami_filter": {"filters": filters, "owners": [published.owner], "most_recent": True}}
 
 
 def _architecture(spec: GridSpec, layout: AwsLayout) -> str:

@@ -95,10 +95,7 @@ def connect(anchor: int, nodes: Iterable[tuple[PlannedNode, int]]) -> None:
     for node, pid in nodes:
         name = bridge_side(node)
         peer = f"name {NODE_SIDE} address {hardware_address(node)} netns {pid}"
-        lines += [
-            f"link add {name} type veth peer {peer}",
-            f"link set {name} master {BRIDGE} up",
-        ]
+        lines += [f"link add {name} type veth peer {peer}", f"link set {name} master {BRIDGE} up"]
     _ip(anchor, lines)
 
 
@@ -612,10 +609,7 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
         root = RootPlan(
             image=Path(record.image),
             changes=Places(record.lab).node(plan.name),
-            files={
-                "/etc/hostname": f"{plan.name}\n",
-                "/etc/hosts": record.layout.hosts_file(),
-            },
+            files={"/etc/hostname": f"{plan.name}\n", "/etc/hosts": record.layout.hosts_file()},
             shares=_shares(spec),
             disk=_disk(spec, plan),
         )

@@ -64,8 +64,7 @@ class Lab(SpecModel):
         description="The range of addresses of its nodes; nothing outside the lab sees them.",
     )
     disk: Annotated[
-        Annotated[Size, AfterValidator(_disk)] | None,
-        Update(Change.REBUILD, "storage nodes get empty disks"),
+        Annotated[Size, AfterValidator(_disk)] | None, Update(Change.REBUILD, "storage nodes get empty disks")
     ] = Field(
         default=None,
         description="The size of the disk of each storage node, such as 4 GiB. It takes room on this machine "

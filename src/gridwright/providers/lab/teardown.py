@@ -95,8 +95,7 @@ def end(record: LabRecord) -> list[str]:
 def leftovers(lab: str, left: list[str], verb: str = "down") -> GridwrightError:
     """The error that names what could not be ended or removed; `verb` is the command that tries again."""
     return environment_error(
-        f"left of lab {lab}: " + "; ".join(left),
-        remedy=f"end it, then run gridwright {verb} for {lab} again",
+        f"left of lab {lab}: " + "; ".join(left), remedy=f"end it, then run gridwright {verb} for {lab} again"
     )
 
 

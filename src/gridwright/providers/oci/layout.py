@@ -53,10 +53,7 @@ def device(index: int) -> str:
 
 # Platform images of OCI, by the distribution: how its list of images names operating system and version.
 
-PLATFORM_IMAGES = {
-    "ubuntu-24.04": ("Canonical Ubuntu", "24.04"),
-    "ol-9": ("Oracle Linux", "9"),
-}
+PLATFORM_IMAGES = {"ubuntu-24.04": ("Canonical Ubuntu", "24.04"), "ol-9": ("Oracle Linux", "9")}
 """Operating system and version as GET /images of the Core Services API has them (OCI, platform images)."""
 
 

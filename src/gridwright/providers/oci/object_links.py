@@ -263,10 +263,7 @@ def note_objects(status: OciLinkStatus, store: ReadableStore, back: Sequence[Tra
     status.objects, status.object_bytes = count_objects(status.bucket_url, store)
     slowest = min(back, key=lambda limit: limit.bytes_per_s, default=None)
     if slowest is not None:
-        status.restore_s, status.restore_bound_by = (
-            status.object_bytes / slowest.bytes_per_s,
-            slowest.what,
-        )
+        status.restore_s, status.restore_bound_by = (status.object_bytes / slowest.bytes_per_s, slowest.what)
 
 
 def not_carried(*, overwrite: bool) -> list[str]:

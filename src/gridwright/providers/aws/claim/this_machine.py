@@ -289,12 +289,7 @@ class ThisMachine(LustreTools):
 
     def name(self, identity: Identity) -> None:
         """Remember who it is until it is switched off."""
-        document = {
-            "schema": 1,
-            "name": identity.name,
-            "address": identity.address,
-            "token": identity.token,
-        }
+        document = {"schema": 1, "name": identity.name, "address": identity.address, "token": identity.token}
         write(self._at.run / "node.json", json.dumps(document) + "\n")
 
     def path(self, volume: str, name: str) -> str | None:

@@ -200,8 +200,7 @@ class RollAws:
         """Write the row that says how far it is."""
         item = {"slot": {"S": ROW}, **{name: {"S": value} for name, value in values.items()}}
         self._call(
-            "telling how far it is",
-            lambda: self._tables.put_item(TableName=self._wanted.table, Item=item),
+            "telling how far it is", lambda: self._tables.put_item(TableName=self._wanted.table, Item=item)
         )
 
     def _call(self, what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - boto3 has no types
