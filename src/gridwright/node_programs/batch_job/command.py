@@ -125,14 +125,14 @@ def _completed(runs: str, index: int) -> bool:
 
 def _watch(job: JobFile, index: int, name: str) -> int:
     """Start the keeper, hand signals on to it, and wait for it."""
-    adopt_orphans()
+    _adopt_orphans()
     orders, hand_on = os.pipe()
     keeper = os.fork()
     if keeper == 0:
         status = 1
         try:
             os.close(hand_on)
-            end = run_job(job, index, name, orders)
+            end = _run_job(job, index, name, orders)
             write_end(job, name, end)
             status = 0
         finally:
@@ -141,7 +141,7 @@ def _watch(job: JobFile, index: int, name: str) -> int:
     for each in _FORWARDED:
         signal.signal(each, lambda number, _: _forward(hand_on, number))
     os.waitpid(keeper, 0)
-    end_all()
+    _end_all()
     ended = read_end(Path(job.runs, f"{name}.ended"))
     return _exit_status(ended) if ended is not None else 128 + signal.SIGKILL
 
@@ -177,13 +177,13 @@ _NO_PROGRAM, _NOT_STARTED = 127, 126
 """Exit statuses of a shell: there is no such program, and it cannot be started."""
 
 
-def run_job(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
+def _run_job(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
     """Run a job to its end. `orders` is a pipe of signals for it; when it is closed, the job is killed.
 
     Does not return where it was closed: how the job ended is the batch system's to say.
     """
     os.setsid()
-    adopt_orphans()
+    _adopt_orphans()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -211,7 +211,7 @@ def run_job(job: JobFile, index: int, name: str, orders: int) -> RunEnd:
         _run_command(job, index, places)
     os.close(mark)
     end = _wait(job, child, orders, woken, begun)
-    end_all()
+    _end_all()
     os.chdir("/")
     if not job.keep:
         for each, descriptor in made.items():
@@ -371,12 +371,12 @@ _PATIENCE_S = 60.0
 """What hangs in the kernel, on a dead mount, cannot be killed."""
 
 
-def adopt_orphans() -> None:
+def _adopt_orphans() -> None:
     """Become the parent of descendants whose own parent ends: none leaves by setsid or a double fork."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def descendants(pid: int) -> Iterator[int]:
+def _descendants(pid: int) -> Iterator[int]:
     """Yield the processes below `pid`, parents first (proc_pid_task(5), `children`)."""
     pending = [pid]
     while pending:
@@ -398,7 +398,7 @@ def descendants(pid: int) -> Iterator[int]:
 def memory_bytes(pid: int) -> int:
     """Memory of all processes below `pid`: resident, less what is mapped from files (proc_pid_statm(5))."""
     total = 0
-    for descendant in descendants(pid):
+    for descendant in _descendants(pid):
         try:
             with open(f"/proc/{descendant}/statm", "rb") as file:  # noqa: PTH123
                 fields = file.read().split()
@@ -409,11 +409,11 @@ def memory_bytes(pid: int) -> int:
     return total
 
 
-def end_all() -> bool:
+def _end_all() -> bool:
     """Kill every process below this one, and wait for all; whether none is left."""
     give_up = time.monotonic() + _PATIENCE_S
     while time.monotonic() < give_up:
-        for descendant in descendants(os.getpid()):
+        for descendant in _descendants(os.getpid()):
             try:
                 os.kill(descendant, signal.SIGKILL)
             except OSError:

@@ -120,10 +120,10 @@ def _wait_for_disks(configuration: Configuration, state: State, order: Order) ->
 
 def _print(plan: Plan, machine: Machine, order: Order) -> None:
     for array in plan.arrays:
-        for line in plan_lines(array):
+        for line in _plan_lines(array):
             say(line)
     if order.dry_run or any(array.case != MOUNTED for array in plan.arrays):
-        for line in other_lines(plan, machine):
+        for line in _other_lines(plan, machine):
             say(line)
 
 
@@ -215,7 +215,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def plan_lines(plan: ArrayPlan) -> Iterator[str]:
+def _plan_lines(plan: ArrayPlan) -> Iterator[str]:
     """The plan of one array, as it is printed before anything is done."""
     desired = plan.desired
     striped = f"RAID 0 of {len(plan.disks)} disks, chunk {desired.chunk_bytes // 1024} KiB"
@@ -233,7 +233,7 @@ def plan_lines(plan: ArrayPlan) -> Iterator[str]:
         yield f"     {step.why}{limit}"
 
 
-def other_lines(plan: Plan, machine: Machine) -> Iterator[str]:
+def _other_lines(plan: Plan, machine: Machine) -> Iterator[str]:
     """Disks that no array has, and why."""
     used = {disk.name for array in plan.arrays for disk in array.disks}
     for disk in machine.disks:

@@ -97,11 +97,11 @@ def plan_arrays(
 
 
 def _plan_array(case: Case) -> ArrayPlan:
-    group = whole_group(case)
+    group = _whole_group(case)
     intent = case.state.intents.get(case.desired.name)
     if group and intent is not None and _unfinished(case, group):
         return _finish_or_keep(case, group) or build(case)
-    return plan_existing(case, group) if group else build(case)
+    return _plan_existing(case, group) if group else build(case)
 
 
 def _with_hidden(array: ArrayPlan, machine: Machine) -> ArrayPlan:
@@ -124,7 +124,7 @@ def _finish_or_keep(case: Case, group: tuple[Claim, ...]) -> ArrayPlan | None:
     names = {each.disk.name for each in group}
     in_use = [each.disk.used for each in group if each.disk.used]
     in_use += [array.used for array in case.machine.arrays if array.used and names & set(array.members)]
-    return plan_existing(case, group) if in_use else finish(case, group, intent)
+    return _plan_existing(case, group) if in_use else finish(case, group, intent)
 
 
 def _candidates(
@@ -194,7 +194,7 @@ def _half_named(named: set[str], claims: Mapping[str, Claim], state: State) -> l
     for (name, uuid), members in groups.items():
         hit = [member for member in members if member.disk.name in named]
         rest = tuple(member for member in members if member.disk.name not in named)
-        if hit and rest and in_stripe_order(members, build_of(uuid, name, state)):
+        if hit and rest and _in_stripe_order(members, build_of(uuid, name, state)):
             what = f"--wipe {hit[0].disk.path}: array {name} is whole, and all of it would be lost"
             troubles.append(Trouble(what, f"name the rest of it, too: {wipes(rest)} ({listed(rest)})"))
     return troubles
@@ -221,7 +221,7 @@ def short_of_disks(configuration: Configuration, state: State, machine: Machine)
 _NOT_RUNNING = ("inactive", "clear", "")
 
 
-def whole_group(case: Case) -> tuple[Claim, ...]:
+def _whole_group(case: Case) -> tuple[Claim, ...]:
     """The disks of an array of ours that has all of them, in the order of the stripe; none without one.
 
     What stands goes before what was meant, and what was written down before what only has our name.
@@ -238,13 +238,13 @@ def whole_group(case: Case) -> tuple[Claim, ...]:
     order = [uuid for build in (made, meant) if build for uuid in (build.md_uuid, build.filesystem_uuid)]
     known = [uuid for uuid in order if uuid in groups]
     for uuid in [*known, *sorted(set(groups) - set(known))]:
-        whole = in_stripe_order(groups[uuid], build_of(uuid, case.desired.name, case.state))
+        whole = _in_stripe_order(groups[uuid], build_of(uuid, case.desired.name, case.state))
         if whole:
             return whole
     return ()
 
 
-def in_stripe_order(group: Iterable[Claim], build: Build | None) -> tuple[Claim, ...]:
+def _in_stripe_order(group: Iterable[Claim], build: Build | None) -> tuple[Claim, ...]:
     """All disks of one array by their place; none where a place is empty, or taken twice by disks unknown."""
     claims = tuple(group)
     if build is not None and len({_place(claim) for claim in claims}) < len(claims):
@@ -288,7 +288,7 @@ def stops(case: Case, others: Iterable[MdArray], quiet: tuple[str, ...]) -> tupl
     return steps, troubles
 
 
-def plan_existing(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
+def _plan_existing(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
     """The plan that mounts an array which exists."""
     desired, machine = case.desired, case.machine
     disks = tuple(claim.disk for claim in group)
@@ -296,7 +296,7 @@ def plan_existing(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
     filesystem = array.filesystem if array is not None else disks[0].content.filesystem
     used = array.used if array is not None else disks[0].used
     steps, troubles = stops(case, others, tuple(disk.path for disk in disks))
-    troubles += differences(desired, disks, filesystem, group)
+    troubles += _differences(desired, disks, filesystem, group)
     if array is not None and array.state == "broken":
         remedy = (
             f"what it held is lost; umount {desired.mount_point}, mdadm --stop {array.path}, and start again"
@@ -313,7 +313,7 @@ def plan_existing(case: Case, group: tuple[Claim, ...]) -> ArrayPlan:
         device = case.free_device
         steps.append(assemble(device, disks, md.uuid))
     steps += _records(case, disks, filesystem)
-    steps += tunes(desired, machine, device, disks)
+    steps += _tunes(desired, machine, device, disks)
     steps += [] if mounted else mount(device, desired)
     steps += [directories(desired)] if not mounted or desired.name in machine.not_ready else []
     return ArrayPlan(desired, MOUNTED if not steps else MOUNT, disks, device, tuple(steps), notes)
@@ -332,7 +332,7 @@ def elsewhere(case: Case, used: str | None, mounted: bool) -> list[Trouble]:
     return []
 
 
-def differences(
+def _differences(
     desired: DesiredArray,
     disks: tuple[Disk, ...],
     filesystem: FileSystemSuperblock | None,
@@ -385,7 +385,7 @@ def _records(case: Case, disks: tuple[Disk, ...], filesystem: FileSystemSuperblo
     return [record(now, "it is whole, and was not written down so")]
 
 
-def tunes(desired: DesiredArray, machine: Machine, device: str, disks: tuple[Disk, ...]) -> list[Step]:
+def _tunes(desired: DesiredArray, machine: Machine, device: str, disks: tuple[Disk, ...]) -> list[Step]:
     """Read-ahead of the striped device, and no scheduler in front of flash, which orders requests itself.
 
     Linux ABI/stable/sysfs-block; facts 000.tun.readahead and 003.tun.66. A device yet to be made has the
@@ -488,7 +488,7 @@ def _formatted(
     return [
         format_device(device, disks, meant, discard=discard),
         record(meant, "array and file system are whole"),
-        *tunes(case.desired, case.machine, device, disks),
+        *_tunes(case.desired, case.machine, device, disks),
         *mount(device, case.desired),
         directories(case.desired),
     ]
