@@ -15,7 +15,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -358,6 +358,18 @@ def write(path: Path, text: str) -> None:
         temporary.replace(path)
     except OSError as error:
         raise ClaimError(Trouble(f"{path}: {error.strerror}", "make room there, then start again")) from None
+
+
+def require_tools(missing: Collection[str], field: str) -> None:
+    """Refuse a machine that lacks tools; `field` of the grid spec names its image. Raises ClaimError."""
+    if missing:
+        raise ClaimError(
+            Trouble(
+                f"this machine cannot serve Lustre: {', '.join(missing)} is not installed",
+                "install the packages of a Lustre server for the running kernel, or choose an image that has "
+                f"them: {field} of the grid spec",
+            )
+        )
 
 
 TOOLS = ("mkfs.lustre", "tunefs.lustre", "mount.lustre", "lctl", "wipefs")

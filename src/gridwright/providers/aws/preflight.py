@@ -28,7 +28,7 @@ from gridwright.providers.aws.names import GRID_TAG
 from gridwright.providers.aws.session import DENIED, Cloud, CloudError, action_of
 from gridwright.providers.aws.site_vpc import chosen, subnet_findings, vpc_findings, way_findings
 from gridwright.providers.aws.stacks import Stacks, tags_of
-from gridwright.providers.provider import Caller, Preflight, QuotaUse
+from gridwright.providers.provider import Caller, Preflight, QuotaUse, not_looked_at
 from gridwright.setup.users_spec import secret_arn
 from gridwright.spec.model import GridSpec
 from gridwright.spec.storage import INSTANCE_STORE, Disks
@@ -621,9 +621,7 @@ def _looked(what: str, look: Callable[[], Iterable[Finding]]) -> tuple[list[Find
     except CloudError as error:
         if error.code not in _NOT_TOLD:
             raise
-        (problem,) = error.problems
-        remedy = f"{problem.remedy}; without it, up finds out as it goes"
-        return [Finding("info", "not-looked-at", f"{what}: {problem.what}", remedy)], error.code
+        return [not_looked_at(what, error)], error.code
 
 
 # Whether security groups and the hosted zone of the site are there, and fit the VPC.

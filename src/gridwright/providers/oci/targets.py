@@ -60,6 +60,7 @@ from gridwright.node_programs.lustre_targets import (
     TargetReader,
     in_order,
     json_of,
+    require_tools,
     verdict,
 )
 from gridwright.node_programs.scratch.command import complain, say
@@ -342,14 +343,7 @@ def next_of_server(
     configuration: TargetsConfiguration, seen: SeenServer, ledger: TargetLedger
 ) -> NetworkStep | TargetStep | None:
     """What is to be done next; None where all targets are mounted. Raises ClaimError."""
-    if missing := seen.missing():
-        raise ClaimError(
-            Trouble(
-                f"this machine cannot serve Lustre: {', '.join(missing)} is not installed",
-                "install the packages of a Lustre server for the running kernel, or choose an image that has "
-                "them: oci.server_image of the grid spec",
-            )
-        )
+    require_tools(seen.missing(), "oci.server_image")
     volumes = _volumes(configuration, ledger)
     step = _network(configuration, seen)
     if step is not None:

@@ -21,6 +21,7 @@ from gridwright.node_programs.lustre_targets import (
     Device,
     DiskVerdict,
     DiskWords,
+    require_tools,
     verdict,
 )
 from gridwright.node_programs.scratch.problems import Trouble
@@ -331,14 +332,7 @@ def next_of_targets(
     before_mounts: Callable[[], NextStep | None],
 ) -> NextStep | None:
     """What is to be done next with the targets of a slot; None where all are mounted. Raises ClaimError."""
-    if observation.missing():
-        raise ClaimError(
-            Trouble(
-                f"this machine cannot serve Lustre: {', '.join(observation.missing())} is not installed",
-                "install the packages of a Lustre server for the running kernel, or choose an image that has "
-                "them: aws.images.storage of the grid spec",
-            )
-        )
+    require_tools(observation.missing(), "aws.images.storage")
     volumes = _volumes(observation, slot)
     step = _recorded(slot, record, volumes)
     if step is not None:
