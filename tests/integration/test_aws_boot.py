@@ -23,8 +23,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from gridwright.providers.aws.layout import Machine, Role, aws_layout
-from gridwright.providers.aws.machine_files import machine_files
-from gridwright.providers.aws.user_data import user_data
+from gridwright.providers.aws.machine_files import machine_files, user_data
 from gridwright.providers.boot.bundle import Bundle, bundle
 from gridwright.spec import load_spec
 from tests.support.aws_faults import Call, Faults

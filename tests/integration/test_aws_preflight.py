@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from moto.sns.models import sns_backends
 
-from gridwright.providers.aws.preflight.looking import SERVICE_ROLE
+from gridwright.providers.aws.preflight import SERVICE_ROLE
 from tests.support.aws_cloud import STORAGE_IMAGE, AwsCloud, aws_cloud
 from tests.support.aws_grid import FSX, LUSTRE, Grid, grid_of
 from tests.support.aws_machines import ACCOUNT

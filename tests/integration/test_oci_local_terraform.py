@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.oci.deploy.resource_manager import root_files
+from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
-from gridwright.providers.oci.provider import down, look, status
+from gridwright.providers.oci.provider import status
+from gridwright.providers.oci.resource_manager import root_files
 from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.up import OciUp, up
 from gridwright.providers.provider import Caller

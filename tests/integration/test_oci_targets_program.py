@@ -16,11 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.node_programs.lustre_targets.device import BLANK, Device
-from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
-from gridwright.node_programs.lustre_targets.target import DesiredTarget
+from gridwright.node_programs.lustre_targets import (
+    BLANK,
+    ClaimError,
+    DesiredTarget,
+    Device,
+    ManagementSilentError,
+)
 from gridwright.providers.oci.files import TARGETS
-from gridwright.providers.oci.targets.command import MGS_S, Serving, TargetNote, read_targets
+from gridwright.providers.oci.targets import MGS_S, Serving, TargetNote, read_targets
 from tests.support.lustre_tools import FAKES
 from tests.support.oci_instance import OciInstance
 from tests.support.oldest_python import beyond_python_3_9
@@ -467,7 +471,7 @@ def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> No
     program = tmp_path / "targets.pyz"
     program.write_bytes(TARGETS.archive())
     with zipfile.ZipFile(program) as archive:
-        assert "gridwright/providers/oci/targets/command.py" in archive.namelist()
+        assert "gridwright/providers/oci/targets.py" in archive.namelist()
     argv = [sys.executable, "-I", "-S", str(program), "--config", str(tmp_path / "none.json"), "--json"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2

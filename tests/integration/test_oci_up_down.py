@@ -13,9 +13,10 @@ import pytest
 
 from gridwright.errors import GridwrightError
 from gridwright.providers import provider_of
+from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.layout import oci_layout
-from gridwright.providers.oci.provider import down, look, status
+from gridwright.providers.oci.provider import status
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.terraform.boot import PARTS, BootReports
 from gridwright.providers.oci.up import OciMachinesReady, OciUp, up
@@ -308,7 +309,7 @@ def test_a_machine_that_does_not_shut_down_keeps_its_volumes(
     cloud: OciDouble, spec: GridSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raise_up(spec)
-    monkeypatch.setattr("gridwright.providers.oci.stopping.LONGEST_S", 0.05)
+    monkeypatch.setattr("gridwright.providers.oci.down.LONGEST_S", 0.05)
     monkeypatch.setattr(cloud, "_stop", lambda instance, _: (200, {"id": instance}))
     with pytest.raises(GridwrightError, match="so no volume was detached"):
         down(look(spec, frozenset()), Caller(), poll_s=0.01)

@@ -14,13 +14,7 @@ from typing import Any
 import pytest
 
 from gridwright.providers.oci.files import VOLUMES
-from gridwright.providers.oci.volumes.command import (
-    Portal,
-    VolumesError,
-    attachments_of,
-    flush_records,
-    udev_rules,
-)
+from gridwright.providers.oci.volumes import Portal, VolumesError, attachments_of, flush_records, udev_rules
 from tests.support.oci_instance import OciInstance
 
 DOUBLES = Path(__file__).parents[1] / "support/iscsi_double"

@@ -17,10 +17,10 @@ from gridwright.atomic import write_atomically
 from gridwright.cli.build.render import LIST, write_rendered
 from gridwright.cli.plan.check import _write as write_spec
 from gridwright.errors import GridwrightError
-from gridwright.node_programs.users.applying import make_home
-from gridwright.node_programs.users.steps import MakeHome
+from gridwright.node_programs.users.machine import MakeHome
+from gridwright.node_programs.users.planning import make_home
 from gridwright.providers.lab.image import ensure_image, recipe_hash
-from gridwright.providers.oci.deploy.choosing import WRITTEN, StackFiles
+from gridwright.providers.oci.deploy import WRITTEN, StackFiles
 from gridwright.providers.provider import Caller
 from gridwright.runs.directory import RunDirectory
 from tests.support.as_user import ALICE, MALLORY, as_user, open_to_all, racing

@@ -60,7 +60,7 @@ def test_a_target_that_was_mounted_has_the_label_of_a_registered_one(lustre: Lus
 
 
 TRIAL = """
-from gridwright.node_programs.lustre_targets.tools import LustreTools
+from gridwright.node_programs.lustre_targets import LustreTools
 print(*(LustreTools().cannot_make(kind) for kind in ("mgt", "mdt", "ost")), sep="|")
 """
 
@@ -85,8 +85,8 @@ SERVED = """
 import subprocess, sys
 from dataclasses import replace
 from pathlib import Path
-from gridwright.node_programs.lustre_targets.target import DesiredTarget
-from gridwright.node_programs.lustre_targets.tools import LustreTools
+from gridwright.node_programs.lustre_targets import DesiredTarget
+from gridwright.node_programs.lustre_targets import LustreTools
 volume, mount, mounts, nid = sys.argv[1:]
 tools = LustreTools()
 tools.mounts = Path(mounts)
@@ -132,7 +132,7 @@ def test_a_target_is_formatted_mounted_and_registered(lustre: LustreMachine, tmp
 NETWORK = """
 import sys
 from pathlib import Path
-from gridwright.node_programs.lustre_targets.tools import LustreTools
+from gridwright.node_programs.lustre_targets import LustreTools
 tools = LustreTools()
 tools.modprobe = Path(sys.argv[1])
 print(tools.nids())

@@ -13,7 +13,7 @@ import pytest
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.moosefs.health import health
 from gridwright.providers.lab import power
-from gridwright.providers.lab.node import Node, nodes_of
+from gridwright.providers.lab.services import Node, nodes_of
 from tests.support.command import Command, Running, wait_until
 from tests.support.lab import Lab, on, printed, up
 

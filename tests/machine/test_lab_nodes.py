@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab.node import node_of
+from gridwright.providers.lab.namespaces import identify
 from gridwright.providers.lab.record import read
-from gridwright.providers.lab.syscalls import identify
+from gridwright.providers.lab.services import node_of
 from tests.support.command import Command, wait_until
 from tests.support.disks import AS_NOBODY
 from tests.support.lab import Lab, machine, nodes_only, traces, up

@@ -9,9 +9,9 @@ import pytest
 
 from gridwright.filesystems.health import Condition
 from gridwright.filesystems.moosefs.health import health, master_of_mount, traffic
-from gridwright.providers.lab.node import Node, nodes_of
 from gridwright.providers.lab.power import record_of
 from gridwright.providers.lab.record import LabRecord
+from gridwright.providers.lab.services import Node, nodes_of
 from tests.support.command import wait_until
 from tests.support.lab import Lab, on, printed
 from tests.support.skips import needs, no_such_kernel

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab.node import node_of
 from gridwright.providers.lab.power import record_of
 from gridwright.providers.lab.record import Places
+from gridwright.providers.lab.services import node_of
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 from tests.support.ldap_server import BASE, BIND_DN, BIND_SECRET, LdapServer, prepare, serving

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.providers.lab import power
-from gridwright.providers.lab.node import Node, nodes_of
+from gridwright.providers.lab.services import Node, nodes_of
 from tests.support.ansible_releases import RELEASES, Release
 from tests.support.command import Command
 from tests.support.lab import Lab, nodes_only, printed, up

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gridwright.node_programs.power.nodes import OWN, PowerNode, parse_nodes
+from gridwright.node_programs.power import OWN, PowerNode, parse_nodes
+from gridwright.providers.lab.namespaces import kill
 from gridwright.providers.lab.record import Places, read
-from gridwright.providers.lab.syscalls import kill
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up
 

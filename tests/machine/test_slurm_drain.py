@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gridwright.node_programs.drain.node_lines import retain_hardware
-from gridwright.node_programs.drain.queue import OWN, Queue, ended_jobs
+from gridwright.node_programs.drain import OWN, Queue, ended_jobs, retain_hardware
 from gridwright.node_programs.scratch.commands import Ended
 from gridwright.providers.aws.roll.deciding import Due, GroupInstance, SeenGrid, SeenGroup, SetUp, decide
 from tests.support.command import Command, wait_until

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gridwright.filesystems.moosefs.daemons import CONFIGURATION, PROXY
-from gridwright.node_programs.health.deciding import OWN
+from gridwright.node_programs.health.slurm import OWN
 from gridwright.schedulers.slurm.configuration import LAB
 from tests.support.command import Command, wait_until
 from tests.support.lab import Lab, up

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.providers.lab.node import node_of
 from gridwright.providers.lab.power import record_of
 from gridwright.providers.lab.record import Places
+from gridwright.providers.lab.services import node_of
 from tests.support import lsf_double
 from tests.support.command import GRIDWRIGHT, Command, Ended, wait_until
 from tests.support.lab import Lab, up

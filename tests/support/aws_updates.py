@@ -11,7 +11,7 @@ from typing import Any
 import cfnlint  # type: ignore[import-untyped]
 
 from gridwright.providers.aws.changes import Deployment, create_only, deployment, differences
-from gridwright.providers.aws.fixed_machines import fixed_machines, with_images
+from gridwright.providers.aws.rolling import fixed_machines, with_images
 from gridwright.spec import parse_spec
 
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"

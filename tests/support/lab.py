@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from gridwright.commands import CommandOutput
-from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.record import LABS, read
+from gridwright.providers.lab.services import Node, node_of
 from tests.support.command import Command, Ended
 from tests.support.disks import run
 

@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from gridwright.providers.lab import cgroups
+from gridwright.providers.lab import namespaces
 from gridwright.providers.lab.record import read
 from tests.support.command import wait_until
 from tests.support.lab import Lab
@@ -21,13 +21,13 @@ def crash(lab: Lab) -> None:
     assert record is not None
     tops = [Path(top) for top in record.group_tops]
     first = [*record.processes(), *([record.power] if record.power else [])]
-    inside = {pid for top in tops for pid in cgroups.processes(top)}
+    inside = {pid for top in tops for pid in namespaces.processes(top)}
     for pid in {each.pid for each in first if each.alive} | inside:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
     def left() -> list[object]:
-        members = {pid for top in tops for pid in cgroups.processes(top)}
+        members = {pid for top in tops for pid in namespaces.processes(top)}
         return [*members, *(each for each in first if each.alive)]
 
     wait_until(lambda: True if not left() else None, seconds=20, what="the end of all", last=left)
@@ -38,7 +38,7 @@ def reboot(lab: Lab) -> None:
     crash(lab)
     record = read(lab.name)
     assert record is not None
-    assert cgroups.remove([Path(top) for top in record.group_tops]) == []
+    assert namespaces.remove([Path(top) for top in record.group_tops]) == []
     wait_until(
         lambda: True if not loops(lab) else None, seconds=20, what="no device", last=lambda: loops(lab)
     )

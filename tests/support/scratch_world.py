@@ -8,13 +8,18 @@ from itertools import count
 from pathlib import Path
 
 from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray
-from gridwright.node_programs.scratch.disks import Content, Disk, MdArray, Mount
+from gridwright.node_programs.scratch.disks import (
+    Content,
+    Disk,
+    FileSystemSuperblock,
+    MdArray,
+    MdMember,
+    Mount,
+)
 from gridwright.node_programs.scratch.machine import Machine
 from gridwright.node_programs.scratch.planning import plan_arrays
-from gridwright.node_programs.scratch.plans import Plan
+from gridwright.node_programs.scratch.plans import Plan, Step
 from gridwright.node_programs.scratch.state import NOTHING, Build, State
-from gridwright.node_programs.scratch.steps import Step
-from gridwright.node_programs.scratch.superblocks import FileSystemSuperblock, MdMember
 
 MIB = 1 << 20
 DISK_BYTES = 512 * MIB

@@ -233,7 +233,7 @@ def in_a_circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 SHIPPED = (
-    *("node_programs/scratch/", "node_programs/health/", "node_programs/users/", "node_programs/drain/"),
+    *("node_programs/scratch/", "node_programs/health/", "node_programs/users/", "node_programs/drain.py"),
     *("providers/aws/claim/", "providers/aws/boot/", "providers/aws/roll/"),
     *("providers/boot/", "providers/oci/boot/"),
     # Ansible asks each file of filters for a class of this name.
@@ -360,22 +360,22 @@ STARTERS = {
     "workload/prepare.py": "writers that take one task after the other",
     "workload/launches/guard.py": "launches, with all that they start",
     "providers/lab/image.py": "debootstrap, whose output is a log",
-    "providers/lab/power_process.py": "outlives the command",
-    "providers/oci/deploy/choosing.py": "tells of its progress",
+    "providers/lab/teardown.py": "outlives the command",
+    "providers/oci/deploy.py": "tells of its progress",
     "iotest/recorded.py": "is left behind where its disk hangs",
     # Programs that run where Gridwright is not installed, of Python 3.9 alone.
     "filesystems/lustre/roles/lustre_changelog/library/lustre_changelog_users.py": "shipped",
     "filesystems/scale/administration/command.py": "shipped",
     "node_programs/scratch/commands.py": "shipped",
-    "node_programs/users/running.py": "shipped",
+    "node_programs/users/machine.py": "shipped",
     "node_programs/users/services.py": "shipped",
-    "providers/aws/disk_names/command.py": "shipped",
+    "providers/aws/disk_names.py": "shipped",
     "providers/boot/fetch.py": "shipped",
     "providers/boot/roles/lustre_server/files/lustre_health.py": "shipped",
     "providers/boot/system_packages.py": "shipped",
     "providers/oci/boot/instance_principal.py": "shipped",
-    "providers/oci/cards/command.py": "shipped",
-    "providers/oci/volumes/command.py": "shipped",
+    "providers/oci/cards.py": "shipped",
+    "providers/oci/volumes.py": "shipped",
     # The user's own terminal.
     "grid/grid.py": "a shell on a node",
 }

@@ -29,7 +29,7 @@ LAB = "in the directory of a lab or of its image, below root's own, while no nod
 STATE = "in the user's own part of the state directory, which is believed before it is used"
 REVIEWED: dict[str, dict[str, str]] = {
     "own_directories.py": {"tempfile.mkdtemp": "where nobody else can exchange it, which is looked at first"},
-    "node_programs/users/applying.py": dict.fromkeys(
+    "node_programs/users/planning.py": dict.fromkeys(
         ("os.lchown", "shutil.copy2", "shutil.copytree"),
         "below the descriptor of a home that nobody else may enter yet",
     ),

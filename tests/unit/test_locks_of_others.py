@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.node_programs.scratch.alone import alone
+from gridwright.node_programs.scratch.commands import alone
 from gridwright.setup.services import repository_units
 from gridwright.spec.load import parse_spec
 from gridwright.watch.state import LOCK, held

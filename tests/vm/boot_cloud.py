@@ -27,9 +27,8 @@ from cryptography.x509.oid import NameOID
 from moto.server import ThreadedMotoServer
 
 from gridwright.providers.aws.layout import Machine, Role, aws_layout
-from gridwright.providers.aws.machine_files import machine_files
+from gridwright.providers.aws.machine_files import machine_files, part_of, user_data
 from gridwright.providers.aws.names import GRID_TAG, ROLE_TAG, SLOT_TAG, claims_table, grid_stack
-from gridwright.providers.aws.user_data import part_of, user_data
 from gridwright.providers.boot.bundle import Bundle, bundle, pointer
 from gridwright.spec import parse_spec
 from tests.support.aws_faults import Faults

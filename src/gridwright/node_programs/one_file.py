@@ -22,7 +22,7 @@ import sys
 if sys.version_info < (3, 9):
     sys.exit("{name}.pyz needs Python 3.9 or newer; this is " + sys.version.split()[0])
 
-from {package}.command import main
+from {start} import main
 
 sys.exit(main())
 '''
@@ -30,7 +30,7 @@ sys.exit(main())
 
 @dataclass(frozen=True, slots=True)
 class NodeProgram:
-    """A package that nodes run as one file, which its module `command` starts."""
+    """What nodes run as one file: a module with `main`, or a package whose module `command` has it."""
 
     package: str
     does: str
@@ -59,13 +59,18 @@ class NodeProgram:
 
     def unit_text(self) -> str:
         """The systemd unit that the package brings along."""
-        return _directory(self.package).joinpath(self.unit).read_text("utf-8")
+        return self._unit_file().read_text("utf-8")
+
+    def _unit_file(self) -> Traversable:
+        is_module = _module(self.package).is_file()
+        directory = self.package.rpartition(".")[0] if is_module else self.package
+        return _directory(directory).joinpath(self.unit)
 
     def role_files(self, role: str = "") -> dict[str, str | bytes]:
         """The file, and its unit if it has one, as files of the role that installs them."""
         place = f"roles/{role or self.name}/files"
         files: dict[str, str | bytes] = {f"{place}/{self.name}.pyz": self.archive()}
-        if _directory(self.package).joinpath(self.unit).is_file():
+        if self._unit_file().is_file():
             files[f"{place}/{self.unit}"] = self.unit_text()
         return files
 
@@ -87,15 +92,22 @@ def _directory(package: str) -> Traversable:
     return resources.files(package)
 
 
+def _module(package: str) -> Traversable:
+    """Its file, where it is a module."""
+    parent, _, name = package.rpartition(".")
+    return _directory(parent).joinpath(f"{name}.py")
+
+
 def _content(package: str, does: str, packages: Sequence[str]) -> dict[str, bytes]:
     """By name within the archive. The packages above are empty there: nothing of them is needed on a node."""
-    start = _START.format(name=package.rpartition(".")[2], package=package, does=does)
-    content = {"__main__.py": start.encode()}
+    start = package if _module(package).is_file() else f"{package}.command"
+    text = _START.format(name=package.rpartition(".")[2], start=start, does=does)
+    content = {"__main__.py": text.encode()}
     for each in packages:
         parts = each.split(".")
         for depth in range(1, len(parts)):
             content["/".join([*parts[:depth], "__init__.py"])] = b""
-        module = _directory(".".join(parts[:-1])).joinpath(f"{parts[-1]}.py")
+        module = _module(each)
         if module.is_file():
             content["/".join(parts) + ".py"] = module.read_bytes()
             continue

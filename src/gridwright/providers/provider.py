@@ -133,6 +133,13 @@ class Preflight:
         yield f"\ngrid {self.grid}: {verdict}; nothing was made"
 
 
+def not_looked_at(what: str, error: GridwrightError) -> Finding:
+    """What credentials may not look at, by the answer of the cloud."""
+    (problem,) = error.problems
+    remedy = f"{problem.remedy}; without it, up finds out as it goes"
+    return Finding("info", "not-looked-at", f"{what}: {problem.what}", remedy)
+
+
 # A repository that a service of a cloud carries: its verbs, each by tasks of that service.
 
 

@@ -12,8 +12,8 @@ from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.filesystems.scale.administration.desired import ScaleCluster
 from gridwright.filesystems.scale.cluster import scale_cluster
 from gridwright.filesystems.scale.model import ScaleFileSystem
-from gridwright.providers.lab.node import Node, node_of
 from gridwright.providers.lab.record import read
+from gridwright.providers.lab.services import Node, node_of
 from tests.support.disks import run
 from tests.support.lab import Lab, on
 from tests.support.scale_double.command import CHANGING

@@ -61,7 +61,7 @@ NAMES_OF_OTHERS = {
         "filesystems/lustre_client/parameters.py": "the kernel's name of it, in /proc/mounts",
         "filesystems/oci_lustre/model.py": "what Oracle calls a file system that has no other name",
         "providers/boot/roles/lustre_server/files/lustre_health.py": "a name below /proc, on servers",
-        "node_programs/lustre_targets/tools.py": "the kernel's name of it, for mount(8); no spec is there",
+        "node_programs/lustre_targets.py": "the kernel's name of it, for mount(8); no spec is there",
     },
     "nfs": {
         "filesystems/scale/pool_rules.py": "a section of that kind's own, for the protocol",

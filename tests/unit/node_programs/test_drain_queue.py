@@ -6,9 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from gridwright.node_programs.drain.host_lists import names_of
-from gridwright.node_programs.drain.node_lines import hardware, retain_hardware
-from gridwright.node_programs.drain.queue import OWN, Queue, ended_jobs, left_s, read_nodes
+from gridwright.node_programs.drain import (
+    OWN,
+    Queue,
+    ended_jobs,
+    hardware,
+    left_s,
+    names_of,
+    read_nodes,
+    retain_hardware,
+)
 from gridwright.node_programs.scratch.commands import Ended
 
 # As Slurm 22.05.8 prints them.

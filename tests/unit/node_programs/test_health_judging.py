@@ -6,11 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.node_programs.health.configuration import ExpectedMount, HealthConfiguration
-from gridwright.node_programs.health.deciding import OWN, Act, KnownNode, decide, reason_of
-from gridwright.node_programs.health.judging import is_same_source, mount_problem, node_verdict
+from gridwright.node_programs.health.configuration import (
+    ExpectedMount,
+    HealthConfiguration,
+    is_same_source,
+    mount_problem,
+    node_verdict,
+)
 from gridwright.node_programs.health.looking import READ_ONLY, Glance, LeftBehind
-from gridwright.node_programs.health.slurm import known_node
+from gridwright.node_programs.health.slurm import OWN, Act, KnownNode, decide, known_node, reason_of
 from gridwright.node_programs.scratch.disks import mounts
 
 ROOT = "29 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw,discard\n"

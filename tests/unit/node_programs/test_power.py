@@ -10,11 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.node_programs.power.deciding import LONGEST_REASON, orders, reason_of
-from gridwright.node_programs.power.nodes import OWN, PowerNode, PowerStates, parse_nodes
-from gridwright.node_programs.power.reconciler import PowerReconciler, RequestLog
-from gridwright.node_programs.power.slurm_programs import REQUEST_LOG, program
-from gridwright.node_programs.power.supply import Settled, SupplyError
+from gridwright.node_programs.power import (
+    LONGEST_REASON,
+    OWN,
+    REQUEST_LOG,
+    PowerNode,
+    PowerReconciler,
+    PowerStates,
+    RequestLog,
+    Settled,
+    SupplyError,
+    orders,
+    parse_nodes,
+    program,
+    reason_of,
+)
 from gridwright.node_programs.scratch.commands import Ended
 
 # As Slurm 22.05.8 printed them in a lab.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.node_programs.scratch.apply import disk_errors
 from gridwright.node_programs.scratch.commands import run, tool, within
-from gridwright.node_programs.scratch.kernel_log import disk_errors
 
 
 def test_a_command_that_ends_tells_how() -> None:

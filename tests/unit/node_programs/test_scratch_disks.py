@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 
 from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray, DiskRule
 from gridwright.node_programs.scratch.disks import BlockDevices, Disk, mounts
-from gridwright.node_programs.scratch.ec2_metadata import ephemeral_devices
-from gridwright.node_programs.scratch.machine import Roots, discover_disks
-from gridwright.node_programs.scratch.rules import Surroundings, cloud_rules, fitting
+from gridwright.node_programs.scratch.machine import (
+    Roots,
+    Surroundings,
+    cloud_rules,
+    discover_disks,
+    ephemeral_devices,
+    fitting,
+)
 
 AWS = "Amazon EC2 NVMe Instance Storage"
 EBS = "Amazon Elastic Block Store"

@@ -13,16 +13,7 @@ from gridwright.node_programs.scratch.machine import Queue
 from gridwright.node_programs.scratch.planning import plan_arrays, short_of_disks
 from gridwright.node_programs.scratch.plans import ArrayPlan
 from gridwright.node_programs.scratch.state import Build, State
-from tests.support.scratch_world import (
-    DESIRED,
-    RAID,
-    World,
-    array_of,
-    built,
-    disk,
-    filesystem,
-    member,
-)
+from tests.support.scratch_world import DESIRED, RAID, World, array_of, built, disk, filesystem, member
 
 FOUR = replace(DESIRED, members=4)
 EXT4 = Content(((0x438, "ext4"),), filesystem=filesystem("theirs", type="ext4"))

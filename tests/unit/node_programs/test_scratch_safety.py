@@ -10,11 +10,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from gridwright.node_programs.scratch.claims import BLANK as IS_BLANK
-from gridwright.node_programs.scratch.claims import OURS, claim
 from gridwright.node_programs.scratch.disks import Content, Disk, MdArray
 from gridwright.node_programs.scratch.plans import MOUNTED
-from gridwright.node_programs.scratch.state import Build, State
+from gridwright.node_programs.scratch.state import BLANK as IS_BLANK
+from gridwright.node_programs.scratch.state import OURS, Build, State, claim
 from tests.support.examples import examples
 from tests.support.scratch_world import BLANK, DESIRED, RAID, World, contents, disk, filesystem, member
 

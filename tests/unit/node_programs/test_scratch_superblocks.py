@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.node_programs.scratch.content import signatures
-from gridwright.node_programs.scratch.superblocks import file_system, md_member
+from gridwright.node_programs.scratch.disks import file_system, md_member, signatures
 
 RECORDED: dict[str, str] = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "scratch" / "superblocks.json").read_text()

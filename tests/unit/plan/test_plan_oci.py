@@ -18,7 +18,7 @@ from gridwright.plan.candidates import Candidate
 from gridwright.plan.grid_spec import design_spec, spec_text
 from gridwright.plan.needs import Needs, read_needs
 from gridwright.plan.search import plan_grids, search
-from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.file_servers import built_lustres
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.providers.oci.provider import OCI
 from gridwright.spec import load_spec, parse_spec

@@ -12,8 +12,8 @@ import pytest
 import gridwright
 from gridwright.errors import GridwrightError
 from gridwright.providers.lab import image, record
-from gridwright.providers.lab.cgroups import detect
 from gridwright.providers.lab.image import VARIABLE, mirror, python_directories
+from gridwright.providers.lab.namespaces import detect
 from gridwright.providers.lab.provider import LabHead
 from gridwright.spec import parse_spec
 

@@ -18,8 +18,8 @@ from gridwright.cli.build.lab import chosen_lab
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.kernel_files import boot_id
 from gridwright.providers.lab import record, teardown
-from gridwright.providers.lab.cgroups import MemberGroups
 from gridwright.providers.lab.layout import layout_of
+from gridwright.providers.lab.namespaces import MemberGroups, ProcessId, identify, kill
 from gridwright.providers.lab.provider import LAB, take_away, up
 from gridwright.providers.lab.record import (
     LabRecord,
@@ -33,7 +33,6 @@ from gridwright.providers.lab.record import (
     write,
 )
 from gridwright.providers.lab.status import refuse_unknown
-from gridwright.providers.lab.syscalls import ProcessId, identify, kill
 from gridwright.providers.provider import Caller
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec

@@ -13,13 +13,12 @@ from gridwright.node_programs.health.configuration import (
     CONFIGURATION,
     HealthConfiguration,
     HealthError,
+    Verdict,
+    node_verdict,
     read_configuration,
 )
-from gridwright.node_programs.health.deciding import Act, decide, reason_of
-from gridwright.node_programs.health.judging import Verdict, node_verdict
-from gridwright.node_programs.health.looking import Glance, look_at
-from gridwright.node_programs.health.memory import MEMORY, Memory, read_memory, write_memory
-from gridwright.node_programs.health.slurm import SlurmNode, own_name
+from gridwright.node_programs.health.looking import MEMORY, Glance, Memory, look_at, read_memory, write_memory
+from gridwright.node_programs.health.slurm import Act, SlurmNode, decide, own_name, reason_of
 from gridwright.node_programs.scratch.disks import mounts
 from gridwright.node_programs.scratch.problems import WRONG_INPUT
 

@@ -1,13 +1,72 @@
-"""Asks Slurm what it has of this node, and tells it to drain the node or to use it again."""
+"""What Slurm has of this node, whether it is to be drained or used again, and telling Slurm so."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
-from gridwright.node_programs.health.deciding import Act, KnownNode
 from gridwright.node_programs.scratch.commands import Ended, run
+
+OWN = "gridwright: health check: "
+"""How each reason begins that this program gives; a node with any other is left as it is."""
+_SLURMS_OWN = ("", "none", "not responding", "node unexpectedly rebooted")
+"""Reasons of slurmctld for a node that is down, and is used as soon as it answers (ReturnToService=2)."""
+_SIGNS = "*~#!%$@^-+"
+"""What stands behind a state: * does not respond, ~ is powered down, and so on (sinfo(1))."""
+_LONGEST = 200
+
+
+class Act(Enum):
+    """What is asked of Slurm."""
+
+    NOTHING = "nothing"
+    DRAIN = "drain"
+    RESUME = "resume"
+
+
+@dataclass(frozen=True)
+class KnownNode:
+    """A node as Slurm has it: its states (`IDLE`, `DRAIN` ...) and the last reason that somebody gave."""
+
+    states: frozenset[str]
+    reason: str = ""
+
+    @classmethod
+    def of(cls, state: str, reason: str) -> KnownNode:
+        """From the fields of `scontrol show node`, such as `IDLE*+DRAIN`."""
+        return cls(frozenset(word.rstrip(_SIGNS) for word in state.split("+")), reason)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is drained for what an earlier check said."""
+        return "DRAIN" in self.states and self.reason.startswith(OWN)
+
+
+def reason_of(wrong: Sequence[str]) -> str:
+    """The reason for all that is wrong; the same findings give the same words."""
+    text = OWN + "; ".join(wrong)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 4].rstrip() + " ..."
+
+
+def decide(wrong: Sequence[str], node: KnownNode, *, doubtful: bool) -> Act:
+    """What to ask of Slurm.
+
+    `wrong` is what holds jobs off, in words. `doubtful`: something was slow or failed for the first time, so
+    that neither way is decided on. A node that an administrator drained, or set down, stays as it is.
+    """
+    if wrong:
+        if node.is_ours:
+            return Act.NOTHING if node.reason == reason_of(wrong) else Act.DRAIN
+        if "DRAIN" in node.states or "FAIL" in node.states:
+            return Act.NOTHING
+        if "DOWN" in node.states and node.reason.lower() not in _SLURMS_OWN:
+            return Act.NOTHING
+        return Act.DRAIN
+    return Act.RESUME if node.is_ours and not doubtful else Act.NOTHING
+
 
 _LIMIT_S = 12.0
 """More than MessageTimeout of our slurm.conf, and thrice that with a look below 60 s."""

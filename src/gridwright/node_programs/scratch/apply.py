@@ -1,4 +1,8 @@
-"""Carries a plan out, step by step as it was printed, and checks afterwards that it took effect."""
+"""Carries a plan out, step by step as it was printed, and checks afterwards that it took effect.
+
+Where a command fails it adds what the kernel said of the disks: mkfs says that writing failed, the kernel
+where.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,19 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridwright.node_programs.scratch.commands import run
 from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray, DesiredDirectory
-from gridwright.node_programs.scratch.content import END_BYTES
-from gridwright.node_programs.scratch.disks import BlockDevices, Disk
-from gridwright.node_programs.scratch.kernel_log import disk_errors
+from gridwright.node_programs.scratch.disks import END_BYTES, BlockDevices, Disk
 from gridwright.node_programs.scratch.machine import Roots, identity
-from gridwright.node_programs.scratch.plans import ArrayPlan
+from gridwright.node_programs.scratch.plans import ArrayPlan, Step
 from gridwright.node_programs.scratch.problems import ScratchError, Trouble
 from gridwright.node_programs.scratch.state import State, write_state
-from gridwright.node_programs.scratch.steps import Step
 
 _TRIES = 4
 """udev looks at every device that was just written to; what it holds is busy for a moment."""
@@ -215,3 +217,59 @@ def _own_directory(opened: int, desired: DesiredDirectory) -> None:
     owner, group = identity(desired.owner), identity(desired.group, group=True)
     os.fchown(opened, -1 if owner is None else owner, -1 if group is None else group)
     os.fchmod(opened, desired.mode)
+
+
+KERNEL_LOG = Path("/dev/kmsg")
+_MOST_LINES = 5
+_SLACK_S = 1.0
+"""The clock of the log is not quite the monotonic one (Documentation/ABI/testing/dev-kmsg)."""
+_RECORD = 8192
+_BAD = re.compile(r"error|fail|timeout|reset|offline|abort", re.IGNORECASE)
+
+
+def disk_errors(names: Iterable[str], since: float, log: Path = KERNEL_LOG) -> tuple[str, ...]:
+    """The last lines of the kernel since `since` (time.monotonic) that name one of the disks and a failure.
+
+    Nothing where the log cannot be read.
+    """
+    desired = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in names)})\b")
+    found = []
+    for stamp, text in _records(log):
+        if stamp >= since - _SLACK_S and desired.search(text) and _BAD.search(text):
+            found.append(text)
+    return tuple(found[-_MOST_LINES:])
+
+
+def _records(log: Path) -> list[tuple[float, str]]:
+    """Seconds and text of each record; one read gives one record."""
+    try:
+        opened = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    records = []
+    try:
+        while True:
+            try:
+                data = os.read(opened, _RECORD)
+            except OSError as error:
+                # EPIPE: records were overwritten meanwhile; reading goes on behind them.
+                if error.errno == errno.EPIPE:
+                    continue
+                break
+            if not data:
+                break
+            records += [
+                each for line in data.decode("utf-8", "replace").splitlines() if (each := _parsed(line))
+            ]
+    finally:
+        os.close(opened)
+    return records
+
+
+def _parsed(line: str) -> tuple[float, str] | None:
+    """`priority,sequence,microseconds,flags;text`."""
+    head, mark, text = line.partition(";")
+    fields = head.split(",")
+    if not mark or len(fields) < 3 or not fields[2].isdigit():
+        return None
+    return int(fields[2]) / 1e6, text

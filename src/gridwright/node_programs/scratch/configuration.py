@@ -40,8 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gridwright.node_programs.scratch.json_reader import JsonReader
-from gridwright.node_programs.scratch.problems import WRONG_INPUT, ScratchError, Trouble
+from gridwright.node_programs.scratch.problems import WRONG_INPUT, JsonReader, ScratchError, Trouble
 
 CONFIGURATION = Path("/etc/gridwright/scratch.json")
 STATE = Path("/var/lib/gridwright/scratch.json")

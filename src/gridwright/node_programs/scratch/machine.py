@@ -1,21 +1,130 @@
-"""What the planner knows of this machine: plain values, read once, so that planning is a pure function."""
+"""What the planner knows of this machine: plain values, read once, so that planning is a pure function.
+
+Rules of clouds and of the configuration say which disks are instance stores; others are left alone.
+"""
 
 from __future__ import annotations
 
+import fnmatch
 import grp
+import http.client
+import json
 import os
+import pkgutil
 import pwd
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gridwright.node_programs.scratch.commands import run, tool
-from gridwright.node_programs.scratch.configuration import Configuration, DesiredArray, DesiredDirectory
-from gridwright.node_programs.scratch.content import inspect, inspect_array
-from gridwright.node_programs.scratch.disks import BlockDevices, Disk, MdArray, Mount
-from gridwright.node_programs.scratch.ec2_metadata import ephemeral_devices
-from gridwright.node_programs.scratch.rules import Surroundings, cloud_rules, fitting
+from gridwright.node_programs.scratch.configuration import (
+    Configuration,
+    DesiredArray,
+    DesiredDirectory,
+    DiskRule,
+)
+from gridwright.node_programs.scratch.disks import BlockDevices, Disk, MdArray, Mount, inspect, inspect_array
+
+
+@dataclass(frozen=True)
+class CloudRules:
+    """What the clouds call their instance stores, and what they call disks that outlive a stop."""
+
+    stores: tuple[DiskRule, ...]
+    never: tuple[str, ...]
+    """Patterns of models that are refused even to a rule of the configuration."""
+
+
+def cloud_rules() -> CloudRules:
+    """The rules of `instance_stores.json`, beside this module or in the zipapp."""
+    data = json.loads(pkgutil.get_data(__package__, "instance_stores.json") or b"")
+    stores = tuple(
+        DiskRule(
+            name=each["name"],
+            transport=each["transport"],
+            model=each.get("model"),
+            board=each.get("board"),
+            mapped=each.get("mapped", False),
+        )
+        for each in data["rules"]
+    )
+    return CloudRules(stores, tuple(each["model"] for each in data["never"]))
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What rules look at besides the disk."""
+
+    board: str = ""
+    """What the firmware says: chassis tag and vendor (/sys/class/dmi/id)."""
+    mapped: frozenset[str] = frozenset()
+    """Names of devices that the cloud's mapping has as instance store."""
+
+
+def fitting(disk: Disk, own: Sequence[DiskRule], clouds: CloudRules, around: Surroundings) -> DiskRule | None:
+    """The first rule that the disk fits: of the configuration where it has some, else of the clouds."""
+    if any(fnmatch.fnmatchcase(disk.model, pattern) for pattern in clouds.never):
+        return None
+    # Disks over a network outlive the machine, whatever they are called.
+    if disk.remote:
+        return None
+    return next((rule for rule in own or clouds.stores if _fits(disk, rule, around)), None)
+
+
+def _fits(disk: Disk, rule: DiskRule, around: Surroundings) -> bool:
+    least, most = rule.at_least_bytes, rule.at_most_bytes
+    return all(
+        (
+            rule.transport in (None, disk.transport),
+            # A loop device is a file of somebody's: it has to be meant.
+            rule.transport is not None or disk.transport != "loop",
+            rule.model is None or fnmatch.fnmatchcase(disk.model, rule.model),
+            rule.serial is None or fnmatch.fnmatchcase(disk.serial, rule.serial),
+            least is None or disk.bytes >= least,
+            most is None or disk.bytes <= most,
+            rule.board is None or rule.board in around.board,
+            not rule.mapped or disk.name in around.mapped,
+        )
+    )
+
+
+_HOST = "169.254.169.254"
+_ANSWER_S = 2.0
+_LIFETIME = "60"
+
+
+def ephemeral_devices(host: str = _HOST, port: int = 80, limit_s: float = _ANSWER_S) -> frozenset[str]:
+    """Names such as xvdb that `block-device-mapping/ephemeralN` has; none where nobody answers.
+
+    Amazon EC2 User Guide, instance metadata categories; with a session token, as IMDSv2 asks for one. The
+    mapping says sdb where Xen's driver says xvdb.
+    """
+    connection = http.client.HTTPConnection(host, port, timeout=limit_s)
+    try:
+        headers = {"X-aws-ec2-metadata-token-ttl-seconds": _LIFETIME}
+        token = _ask(connection, "PUT", "/latest/api/token", headers)
+        signed = {"X-aws-ec2-metadata-token": token} if token else {}
+        root = "/latest/meta-data/block-device-mapping/"
+        listed = _ask(connection, "GET", root, signed).split()
+        stores = [name for name in listed if re.fullmatch(r"ephemeral\d+", name)]
+        devices = [_ask(connection, "GET", root + name, signed).strip() for name in stores]
+    except (OSError, http.client.HTTPException):
+        return frozenset()
+    finally:
+        connection.close()
+    matches = [re.fullmatch(r"(?:/dev/)?(?:sd|xvd)([a-z]{1,2})", device) for device in devices]
+    return frozenset(f"xvd{match[1]}" for match in matches if match)
+
+
+def _ask(connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str]) -> str:
+    """The body of a short answer; nothing where the service says no."""
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read(1 << 16)
+    return body.decode("ascii", "replace") if answer.status == http.client.OK else ""
+
 
 TOOLS = ("mdadm", "mkfs.xfs", "mkfs.ext4", "mount", "wipefs")
 _SETTLE_S = 20.0

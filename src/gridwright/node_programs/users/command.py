@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gridwright.node_programs.users.applying import apply
 from gridwright.node_programs.users.configuration import (
     CONFIGURATION,
     FAILED,
@@ -17,11 +16,9 @@ from gridwright.node_programs.users.configuration import (
     UsersError,
     read_configuration,
 )
-from gridwright.node_programs.users.machine import observe
-from gridwright.node_programs.users.planning import Plan, is_of_another, plan_users
-from gridwright.node_programs.users.services import conflicts, settle
-from gridwright.node_programs.users.sssd import directory_changes, directory_notes
-from gridwright.node_programs.users.steps import Remove, Write
+from gridwright.node_programs.users.machine import Remove, Write, observe
+from gridwright.node_programs.users.planning import Plan, apply, is_of_another, plan_users
+from gridwright.node_programs.users.services import conflicts, directory_changes, directory_notes, settle
 
 _RUNNING = Path("/")
 

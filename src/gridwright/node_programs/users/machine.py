@@ -1,12 +1,15 @@
-"""What the machine has by now: accounts and groups of its own files, never those of a directory."""
+"""The machine: accounts and groups of its own files, what can be done to it, and how commands of it run."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from gridwright.node_programs.users.configuration import UsersError
 
 STATE = "var/lib/gridwright/users.json"
 KEYS = "etc/gridwright/user-keys"
@@ -122,3 +125,87 @@ def _mounts(table: Path) -> frozenset[str]:
     """Mount points (proc(5)); a blank within one is an octal number there."""
     fields = [line.split() for line in table.read_text("utf-8", "replace").splitlines()]
     return frozenset(each[4].replace("\\040", " ") for each in fields if len(each) > 4)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command, with the file that it reads a secret from, if any."""
+
+    argv: tuple[str, ...]
+    secret: str | None = None
+
+
+@dataclass(frozen=True)
+class Write:
+    """A file of root, whole or not at all."""
+
+    path: str
+    text: str
+    mode: int
+
+
+@dataclass(frozen=True)
+class Remove:
+    """A file that is no longer wanted."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class MakeHome:
+    """A home with the files of /etc/skel."""
+
+    path: str
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is not as it should be. Neither text has a secret."""
+
+    setting: str
+    found: str
+    wanted: str
+    act: Run | Write | Remove | MakeHome
+
+
+LIMIT_S = 90
+_PLAIN = {"LC_ALL": "C"}
+
+
+def run(argv: Sequence[str], stdin: str = "") -> str:
+    """What a command prints that has to succeed. Raises UsersError, whose text never has what went in."""
+    try:
+        done = _ended(argv, stdin)
+    except FileNotFoundError:
+        raise UsersError(f"this machine has no {argv[0]}") from None
+    except subprocess.TimeoutExpired:
+        raise UsersError(f"{argv[0]} had not ended after {LIMIT_S} s") from None
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise UsersError(f"{argv[0]} failed: {'; '.join(lines) or f'status {done.returncode}'}")
+    return done.stdout
+
+
+def printed(argv: Sequence[str]) -> str:
+    """What a command prints, whether it succeeds or not; nothing where there is none."""
+    try:
+        return _ended(argv).stdout
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
+
+
+def succeeds(argv: Sequence[str]) -> bool:
+    """Whether a command is there and succeeds."""
+    try:
+        return _ended(argv).returncode == 0
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return False
+
+
+def _ended(argv: Sequence[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv, input=stdin, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        env={**os.environ, **_PLAIN},
+    )  # fmt: skip

@@ -15,10 +15,10 @@ from gridwright.catalog.managed import ManagedDeployment
 from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import AwsLayout, Role, fsx_file_systems
+from gridwright.providers.aws.machine_files import FAILURES, GRID, NAMESPACE
 from gridwright.providers.aws.names import logical_id, server_group, tags
 from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.user_data import FAILURES, GRID, NAMESPACE
-from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.file_servers import built_lustres
 from gridwright.spec.model import GridSpec
 
 GIB, TIB = 2**30, 2**40

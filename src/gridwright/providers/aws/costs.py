@@ -15,7 +15,7 @@ from gridwright.catalog import Catalog
 from gridwright.errors import GridwrightError
 from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.section import Aws
-from gridwright.providers.cloud_machines import machine_costs
+from gridwright.providers.cloud import machine_costs
 from gridwright.spec.linked import linked_directories
 from gridwright.spec.model import GridSpec
 from gridwright.units import HOURS_PER_MONTH, Bytes

@@ -37,11 +37,11 @@ from gridwright.providers.aws.names import (
     of_account,
     storage_stack,
 )
+from gridwright.providers.aws.stacks import template_text
 from gridwright.providers.aws.storage_template import storage_template
-from gridwright.providers.aws.template_limits import template_text
 from gridwright.providers.aws.up import OFF, desired_root_squash
-from gridwright.providers.cloud_machines import cost_document, problems_of
-from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.cloud import cost_document, problems_of
+from gridwright.providers.file_servers import built_lustres
 from gridwright.providers.rendering import markdown
 from gridwright.schedulers.machines import SchedulerSetup
 from gridwright.setup.node_specs import secret_arn

@@ -52,6 +52,15 @@ from gridwright.providers.aws.layout import (
     readers,
     secret_name,
 )
+from gridwright.providers.aws.machine_files import (
+    FAILURES,
+    GRID,
+    NAMESPACE,
+    UserData,
+    import_value,
+    key_id,
+    user_data,
+)
 from gridwright.providers.aws.names import (
     GRID_TAG,
     GROUP_TAG,
@@ -66,17 +75,8 @@ from gridwright.providers.aws.names import (
 )
 from gridwright.providers.aws.network import add_names
 from gridwright.providers.aws.section import Alarms
-from gridwright.providers.aws.template_limits import CountedTemplate
-from gridwright.providers.aws.user_data import (
-    FAILURES,
-    GRID,
-    NAMESPACE,
-    UserData,
-    import_value,
-    key_id,
-    user_data,
-)
-from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.aws.stacks import CountedTemplate
+from gridwright.providers.file_servers import built_lustres
 from gridwright.schedulers import scheduler_kind
 from gridwright.services.ports import CONSOLE_HEALTH, CONSOLE_PORT
 from gridwright.spec.model import GridSpec
@@ -159,14 +159,7 @@ def add_console(template: Template, spec: GridSpec, layout: AwsLayout) -> None:
 
 
 def _add_secret(
-    template: Template,
-    spec: GridSpec,
-    layout: AwsLayout,
-    title: str,
-    length: int,
-    *,
-    role: str,
-    **more: str,
+    template: Template, spec: GridSpec, layout: AwsLayout, title: str, length: int, *, role: str, **more: str
 ) -> None:
     """Letters and digits that AWS makes up; `more` are properties of the secret."""
     key = {"KmsKeyId": layout.aws.kms_key} if layout.aws.kms_key is not None else {}

@@ -8,13 +8,12 @@ from typing import Any
 
 from troposphere import GetAtt, Ref, Sub, Tags, Template, iam
 
-from gridwright.providers.aws.claim.aws import WANTED
+from gridwright.providers.aws.claim.this_machine import WANTED
 from gridwright.providers.aws.layout import KEY, TOKEN, AwsLayout, Machine, Role, console_machine
-from gridwright.providers.aws.machine_files import roller
+from gridwright.providers.aws.machine_files import BOOT, NAMESPACE, import_value, key_id, roller, shared_key
 from gridwright.providers.aws.names import GRID_TAG, GROUP_TAG, ROLE_TAG, SLOT_TAG, Export, logical_id, tags
 from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.section import depot_place
-from gridwright.providers.aws.user_data import BOOT, NAMESPACE, import_value, key_id, shared_key
 from gridwright.providers.boot.bundle import LOGS, PREFIX
 from gridwright.setup.node_specs import secret_arn
 from gridwright.spec.model import GridSpec
@@ -229,15 +228,10 @@ def _power(spec: GridSpec, layout: AwsLayout, powered: list[Machine]) -> list[di
     groups = {each.group for each in powered}
     owners = _slots([each for each in layout.of_role(Role.COMPUTE) if each.group in groups])
     table = import_value(spec, Export.CLAIMS_TABLE_ARN)
-    of_groups = {
-        f"aws:ResourceTag/{GRID_TAG}": spec.name,
-        f"aws:ResourceTag/{GROUP_TAG}": sorted(groups),
-    }
+    of_groups = {f"aws:ResourceTag/{GRID_TAG}": spec.name, f"aws:ResourceTag/{GROUP_TAG}": sorted(groups)}
     return [
         _allow(
-            "Groups",
-            ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
-            _ANY,
+            "Groups", ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"], _ANY
         ),
         _allow(
             "Size",

@@ -10,13 +10,13 @@ from gridwright.filesystems.resources import Cost
 from gridwright.providers.aws.costs import bill_lines, bill_values, total
 from gridwright.providers.aws.images import GridImage
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role
+from gridwright.providers.aws.machine_files import BOOT
 from gridwright.providers.aws.names import ROLE_TAG, claims_table, logical_id
 from gridwright.providers.aws.roll.aws import ROW
 from gridwright.providers.aws.roll.deciding import Standing as RollStanding
 from gridwright.providers.aws.session import Cloud, CloudError
 from gridwright.providers.aws.stacks import of_grid, tags_of
-from gridwright.providers.aws.user_data import BOOT
-from gridwright.providers.boot.reports import BootReport
+from gridwright.providers.boot.bundle import BootReport
 from gridwright.report.table import Table, columns_of, rows_table
 from gridwright.report.terminal.frame import text_of
 from gridwright.spec.model import GridSpec

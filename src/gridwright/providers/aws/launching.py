@@ -27,14 +27,14 @@ from gridwright.providers.aws.layout import (
     partition,
     root_device,
 )
+from gridwright.providers.aws.machine_files import UserData, import_value
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, Export, lasting_tags, logical_id, tags
 from gridwright.providers.aws.network import deletion_policy, exported, groups_of_site, machines_group
-from gridwright.providers.aws.template_limits import template_text
-from gridwright.providers.aws.user_data import UserData, import_value
+from gridwright.providers.aws.stacks import template_text
+from gridwright.spec.buying import MaxPrice
 from gridwright.spec.filesystem import INSTANCE_STORE, Disks
 from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec, NodeGroup
-from gridwright.spec.power import MaxPrice
 from gridwright.units import Bytes
 
 # The parameter of the grid stack by which `stop` and `start` set the sizes of its Auto Scaling groups.
@@ -227,9 +227,7 @@ def launch_template(building: Building, machine: Machine, name: str, data: UserD
         ec2.LaunchTemplate(
             title,
             LaunchTemplateData=ec2.LaunchTemplateData(**content),
-            TagSpecifications=[
-                ec2.TagSpecifications(ResourceType="launch-template", Tags=Tags(**marks)),
-            ],
+            TagSpecifications=[ec2.TagSpecifications(ResourceType="launch-template", Tags=Tags(**marks))],
         )
     )
     return title
@@ -285,8 +283,7 @@ def add_machine(building: Building, machine: Machine, data: UserData) -> str:
             title,
             DependsOn=after,
             LaunchTemplate=ec2.LaunchTemplateSpecification(
-                LaunchTemplateId=Ref(template),
-                Version=GetAtt(template, "LatestVersionNumber"),
+                LaunchTemplateId=Ref(template), Version=GetAtt(template, "LatestVersionNumber")
             ),
             InstanceType=machine.instance,
             **({"EbsOptimized": True} if _is_ebs_optimized(building.type_of(machine)) else {}),

@@ -16,16 +16,17 @@ from gridwright.filesystems.provided import ManagedLustre, requested
 from gridwright.providers.aws.claim.deciding import device_name
 from gridwright.providers.aws.names import grid_stack, logical_id
 from gridwright.providers.aws.section import Aws, default_subnets
-from gridwright.providers.lustre_servers import (
+from gridwright.providers.file_servers import (
     ServerExamples,
     Target,
     built_lustres,
     lustre_problems,
+    server_pairs,
     server_roles,
+    shared_disk_file_systems,
     targets_of_servers,
 )
 from gridwright.providers.machines import CONTROLLER
-from gridwright.providers.shared_disks import server_pairs, shared_disk_file_systems
 from gridwright.setup.distributions import Distribution, distribution, of_parameter
 from gridwright.spec.filesystem import INSTANCE_STORE, Disks, Servers
 from gridwright.spec.load import problem_at

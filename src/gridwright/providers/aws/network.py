@@ -17,8 +17,7 @@ from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_section, paired_servers
 from gridwright.providers.aws.names import Export, claims_table, logical_id, storage_stack, tags
 from gridwright.providers.aws.section import Aws, depot_place
-from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.shared_disks import shared_disk_file_systems
+from gridwright.providers.file_servers import built_lustres, shared_disk_file_systems
 from gridwright.schedulers import scheduler_kind as kind_of_scheduler
 from gridwright.schedulers.machines import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports

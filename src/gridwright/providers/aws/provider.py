@@ -35,8 +35,8 @@ from gridwright.providers.aws.names import DISTRIBUTION_TAG
 from gridwright.providers.aws.rules import aws_problems, nearest_types, report_not_offered
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.boot.bundle import boot_file, known_distributions
-from gridwright.providers.cloud_machines import CloudPricing
-from gridwright.providers.lustre_servers import built_lustres
+from gridwright.providers.cloud import CloudPricing
+from gridwright.providers.file_servers import built_lustres
 from gridwright.providers.machines import (
     lacks_scheduler,
     machines_of_types,
@@ -340,9 +340,7 @@ def _source(image: str | None, found: Distribution, architecture: str) -> Mappin
         "virtualization-type": "hvm",
         "root-device-type": "ebs",
     }
-    return {
-        "source_ami_filter": {"filters": filters, "owners": [published.owner], "most_recent": True},
-    }
+    return {"source_ami_filter": {"filters": filters, "owners": [published.owner], "most_recent": True}}
 
 
 def _architecture(spec: GridSpec, layout: AwsLayout) -> str:
@@ -546,7 +544,7 @@ class FsxRepositories:
         self, spec: GridSpec, directory: LinkedDirectory, store: Callable[[], ObjectStore], caller: Caller
     ) -> LinkedRepository:
         """One of FSx for Lustre."""
-        from gridwright.providers.aws.data_repository.linked import FsxRepository
+        from gridwright.providers.aws.data_repository import FsxRepository
         from gridwright.providers.aws.session import Cloud
 
         return FsxRepository(spec, directory, Cloud(spec.region or ""), store, caller)
@@ -587,7 +585,7 @@ class AwsProvider(Provider):
 
     def head_node(self, spec: GridSpec) -> HeadNode:
         """The machine with the scheduler, through the login node; this one where it is one of the grid's."""
-        from gridwright.providers.aws.status import aws_head
+        from gridwright.providers.aws.stopping import aws_head
 
         return aws_head(spec)
 
@@ -606,7 +604,7 @@ class AwsProvider(Provider):
     def preflight(self, spec: GridSpec) -> Preflight:
         """What AWS itself would refuse."""
         from gridwright.model.grid import check_against_catalogue
-        from gridwright.providers.aws.preflight.looking import preflight
+        from gridwright.providers.aws.preflight import preflight
         from gridwright.providers.aws.session import Cloud
 
         layout = aws_layout(spec)
@@ -615,7 +613,7 @@ class AwsProvider(Provider):
 
     def status(self, spec: GridSpec) -> AwsStatus:
         """How the grid stands."""
-        from gridwright.providers.aws.status import status
+        from gridwright.providers.aws.stopping import status
 
         return status(spec)
 

@@ -11,7 +11,6 @@ from gridwright.catalog import Catalog, InstanceType
 from gridwright.catalog.instances import efa_types
 from gridwright.errors import GridwrightError, nearest
 from gridwright.filesystems.site import Site
-from gridwright.providers.address_ranges import first_free, written_range
 from gridwright.providers.aws.section import (
     MOST_GROUPS,
     NETWORK,
@@ -21,7 +20,7 @@ from gridwright.providers.aws.section import (
     Aws,
     default_subnets,
 )
-from gridwright.providers.cloud_machines import NamedType, named_types
+from gridwright.providers.cloud import NamedType, first_free, named_types, written_range
 from gridwright.providers.machines import CONTROLLER
 from gridwright.spec.model import GridSpec
 from gridwright.yamltext.fields import FieldError

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from gridwright.errors import nearest
-from gridwright.providers.address_ranges import let_in, parsed_range, private_network
+from gridwright.providers.cloud import let_in, parsed_range, private_network
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.yamltext.fields import Duration, FieldError, matching
 from gridwright.yamltext.source import show
@@ -157,7 +157,7 @@ class SiteSubnet(SpecModel):
     addresses: Annotated[Addresses, _MADE_ANEW] = Field(
         description="The range that machines have their fixed addresses from: the subnet's own, or a part "
         "of it that nobody else takes, such as 10.8.16.64/26. Its first four and its last address are "
-        "left free.",
+        "left free."
     )
 
 
@@ -186,7 +186,7 @@ class ExistingVpc(SpecModel):
     )
     login: Annotated[SiteSubnet, _MADE_ANEW] = Field(
         description="Where the login node is, such as {subnet: subnet-0123456789abcdef0, addresses: "
-        "10.8.4.64/28}. It need not be public: see public_address.",
+        "10.8.4.64/28}. It need not be public: see public_address."
     )
     compute: Annotated[SiteSubnet, _MADE_ANEW] = Field(
         description="Where nodes that run jobs, the head node and other machines are. A node that is "
@@ -493,17 +493,13 @@ class Aws(SpecModel):
         "not changed: the grid makes no subnet, route, gateway or endpoint then.",
     )
     proxy: Annotated[
-        Proxy | None,
-        Update(Change.ROLLING, f"{_DRAINED}; login and head node are stopped and started"),
+        Proxy | None, Update(Change.ROLLING, f"{_DRAINED}; login and head node are stopped and started")
     ] = Field(
         default=None,
         description="A web proxy that nodes reach the outside through, such as http://proxy.example:3128; "
         "with it there is neither a NAT gateway nor a public subnet's route. By default a NAT gateway.",
     )
-    key: Annotated[
-        KeyPair | None,
-        _LAUNCHED,
-    ] = Field(
+    key: Annotated[KeyPair | None, _LAUNCHED] = Field(
         default=None,
         description="The EC2 key pair that lets administrators in. By default Session Manager alone does.",
     )
@@ -544,8 +540,7 @@ class Aws(SpecModel):
         description="The KMS key that everything at rest is encrypted with. By default those of AWS.",
     )
     certificate: Annotated[
-        Certificate | None,
-        Update(Change.LIVE, "the head node begins to serve the console; jobs go on"),
+        Certificate | None, Update(Change.LIVE, "the head node begins to serve the console; jobs go on")
     ] = Field(
         default=None,
         description="The certificate of the console, the page on which the grid is watched: the head node "

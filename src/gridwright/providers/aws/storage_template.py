@@ -28,20 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from troposphere import (
-    AWSObject,
-    GetAtt,
-    Output,
-    Ref,
-    Sub,
-    Tags,
-    Template,
-    ec2,
-    fsx,
-    iam,
-    s3,
-    scheduler,
-)
+from troposphere import AWSObject, GetAtt, Output, Ref, Sub, Tags, Template, ec2, fsx, iam, s3, scheduler
 
 from gridwright.catalog.contents import Catalog
 from gridwright.catalog.load import load_catalog
@@ -49,7 +36,7 @@ from gridwright.catalog.managed import MB, ManagedDeployment
 from gridwright.errors import GridwrightError, Problem
 from gridwright.filesystems.provided import ManagedLustre
 from gridwright.providers.aws.alarms import bought_tier, fsx_alarms, schedule_alarm, stored_gib
-from gridwright.providers.aws.data_repository.requests import export_request, import_request
+from gridwright.providers.aws.data_repository import export_request, import_request
 from gridwright.providers.aws.launching import (
     data_volume,
     disk_problems,
@@ -74,10 +61,18 @@ from gridwright.providers.aws.network import (
     subnet_of,
 )
 from gridwright.providers.aws.section import Aws
-from gridwright.providers.aws.stacks import LONGEST_BODY, ChangeSet, Stack, Stacks, body_of, text_of
-from gridwright.providers.aws.template_limits import count_problems, template_problems
+from gridwright.providers.aws.stacks import (
+    LONGEST_BODY,
+    ChangeSet,
+    Stack,
+    Stacks,
+    body_of,
+    count_problems,
+    template_problems,
+    text_of,
+)
 from gridwright.providers.boot.bundle import LOGS
-from gridwright.providers.lustre_servers import Target, built_lustres
+from gridwright.providers.file_servers import Target, built_lustres
 from gridwright.spec.linked import LinkedDirectory, linked_directories
 from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec

@@ -24,13 +24,6 @@ from gridwright.providers.aws.changes import (
 )
 from gridwright.providers.aws.costs import bill_lines, bill_values
 from gridwright.providers.aws.down import lost_machines
-from gridwright.providers.aws.fixed_machines import (
-    FixedMachines,
-    fixed_machines,
-    replaceable,
-    with_images,
-    without,
-)
 from gridwright.providers.aws.grid_template import groups_of
 from gridwright.providers.aws.images import GridImage, chosen_images, refuse_unfit_images
 from gridwright.providers.aws.instances import (
@@ -44,9 +37,19 @@ from gridwright.providers.aws.instances import (
 )
 from gridwright.providers.aws.launching import ALL, PARAMETER, machine_id
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout, fsx_file_systems, login_user
+from gridwright.providers.aws.machine_files import boot_reports
 from gridwright.providers.aws.names import SLOT_TAG, grid_stack, logical_id, passing_tags, storage_stack, tags
-from gridwright.providers.aws.preflight.looking import preflight
-from gridwright.providers.aws.rolling import MachinesReady, MachinesReplaced, announced
+from gridwright.providers.aws.preflight import preflight
+from gridwright.providers.aws.rolling import (
+    FixedMachines,
+    MachinesReady,
+    MachinesReplaced,
+    announced,
+    fixed_machines,
+    replaceable,
+    with_images,
+    without,
+)
 from gridwright.providers.aws.section import Aws
 from gridwright.providers.aws.session import Cloud
 from gridwright.providers.aws.stacks import (
@@ -66,7 +69,6 @@ from gridwright.providers.aws.stacks import (
 )
 from gridwright.providers.aws.stopping import Shrinking, is_stopped, scaled_in_nodes, start_fixed, unnamed
 from gridwright.providers.aws.storage_template import SITE_BUCKET, propose_storage, update_storage
-from gridwright.providers.aws.user_data import boot_reports
 from gridwright.providers.boot.bundle import Part, pointer
 from gridwright.providers.provider import Caller
 from gridwright.spec.hosts import fold_hosts

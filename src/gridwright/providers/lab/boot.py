@@ -23,9 +23,23 @@ from typing import NoReturn
 from gridwright.beneath import DIRECTORY, remove_tree
 from gridwright.commands import CommandError, run_bounded
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.lab.cgroups import ANCHOR, MemberGroups, detect, remove
 from gridwright.providers.lab.image import python_directories
-from gridwright.providers.lab.layout import PlannedNode
+from gridwright.providers.lab.layout import Lab, PlannedNode
+from gridwright.providers.lab.namespaces import (
+    ANCHOR,
+    MemberGroups,
+    MountFlag,
+    Namespace,
+    ProcessId,
+    bind,
+    change_root,
+    detect,
+    enter,
+    identify,
+    mount,
+    remove,
+    unshare,
+)
 from gridwright.providers.lab.record import (
     FILE_SYSTEM,
     MOUNT_POINT,
@@ -37,19 +51,7 @@ from gridwright.providers.lab.record import (
     size_of,
     write,
 )
-from gridwright.providers.lab.section import Lab
 from gridwright.providers.lab.status import refuse_missing
-from gridwright.providers.lab.syscalls import (
-    MountFlag,
-    Namespace,
-    ProcessId,
-    bind,
-    change_root,
-    enter,
-    identify,
-    mount,
-    unshare,
-)
 from gridwright.providers.provider import Caller
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.services.connections import Listener, listen_on
@@ -93,10 +95,7 @@ def connect(anchor: int, nodes: Iterable[tuple[PlannedNode, int]]) -> None:
     for node, pid in nodes:
         name = bridge_side(node)
         peer = f"name {NODE_SIDE} address {hardware_address(node)} netns {pid}"
-        lines += [
-            f"link add {name} type veth peer {peer}",
-            f"link set {name} master {BRIDGE} up",
-        ]
+        lines += [f"link add {name} type veth peer {peer}", f"link set {name} master {BRIDGE} up"]
     _ip(anchor, lines)
 
 
@@ -610,10 +609,7 @@ def boot_nodes(record: LabRecord, spec: GridSpec, names: Collection[str]) -> Lab
         root = RootPlan(
             image=Path(record.image),
             changes=Places(record.lab).node(plan.name),
-            files={
-                "/etc/hostname": f"{plan.name}\n",
-                "/etc/hosts": record.layout.hosts_file(),
-            },
+            files={"/etc/hostname": f"{plan.name}\n", "/etc/hosts": record.layout.hosts_file()},
             shares=_shares(spec),
             disk=_disk(spec, plan),
         )

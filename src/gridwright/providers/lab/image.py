@@ -260,11 +260,7 @@ _TRIMMED = ("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt
 _ONE_OF_ITS_OWN = ("etc/munge/munge.key", "etc/ssh/ssh_host_*", "etc/machine-id")
 """What must differ between labs: made by the services of each."""
 _NO_DAEMONS = "#!/bin/sh\n# Installing a package starts no daemon.\nexit 101\n"
-_STAGES = {
-    "I: Retrieving": "fetching packages",
-    "I: Unpacking": "unpacking",
-    "I: Configuring": "configuring",
-}
+_STAGES = {"I: Retrieving": "fetching packages", "I: Unpacking": "unpacking", "I: Configuring": "configuring"}
 
 
 def architecture() -> str:

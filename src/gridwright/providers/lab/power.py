@@ -18,17 +18,28 @@ from pathlib import Path
 
 from gridwright.commands import CommandNotStarted
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.node_programs.power.nodes import PowerStates
-from gridwright.node_programs.power.reconciler import PowerReconciler, RequestLog, reconcile
-from gridwright.node_programs.power.slurm_programs import REQUEST_LOG
-from gridwright.node_programs.power.supply import Settled, SupplyError
+from gridwright.node_programs.power import (
+    REQUEST_LOG,
+    PowerReconciler,
+    PowerStates,
+    RequestLog,
+    Settled,
+    SupplyError,
+    reconcile,
+)
 from gridwright.node_programs.scratch.commands import Ended
-from gridwright.providers.lab import boot, cgroups
+from gridwright.providers.lab import boot, namespaces
 from gridwright.providers.lab.boot import boot_nodes
-from gridwright.providers.lab.node import node_is_down, node_of
+from gridwright.providers.lab.namespaces import end_all
 from gridwright.providers.lab.record import LabRecord, deployed_spec, locked, read, write
-from gridwright.providers.lab.services import running_lab, serve, services_of, wait_until_served
-from gridwright.providers.lab.syscalls import end_all
+from gridwright.providers.lab.services import (
+    node_is_down,
+    node_of,
+    running_lab,
+    serve,
+    services_of,
+    wait_until_served,
+)
 from gridwright.providers.lab.teardown import PATIENCE_S
 
 EVERY_S = 5.0
@@ -163,7 +174,7 @@ def power_off(lab: str, name: str) -> bool:
             )
         if record.anchor is not None:
             boot.disconnect(record.anchor.pid, [node.plan])
-        cgroups.remove(Path(top) / name for top in record.group_tops)
+        namespaces.remove(Path(top) / name for top in record.group_tops)
         write(record.with_node(replace(node, process=None, partitioned=False)))
     return True
 

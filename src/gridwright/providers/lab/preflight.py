@@ -31,10 +31,9 @@ from gridwright.providers.lab.image import (
     python_directories,
     root_filesystem,
 )
-from gridwright.providers.lab.layout import LabLayout, LabRole
+from gridwright.providers.lab.layout import Lab, LabLayout, LabRole
+from gridwright.providers.lab.namespaces import MountFlag, Namespace, mount, unshare
 from gridwright.providers.lab.record import LABS
-from gridwright.providers.lab.section import Lab
-from gridwright.providers.lab.syscalls import MountFlag, Namespace, mount, unshare
 from gridwright.providers.provider import Preflight
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.model import GridSpec

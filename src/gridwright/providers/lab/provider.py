@@ -27,10 +27,9 @@ from gridwright.providers.lab.image import (
     lab_packages,
     root_filesystem,
 )
-from gridwright.providers.lab.layout import LabRole, layout_of
-from gridwright.providers.lab.node import Node, node_of
+from gridwright.providers.lab.layout import STORAGE, Lab, LabRole, layout_of
+from gridwright.providers.lab.namespaces import Namespace, enter
 from gridwright.providers.lab.power import record_of
-from gridwright.providers.lab.power_process import start_power
 from gridwright.providers.lab.preflight import check_machine, preflight
 from gridwright.providers.lab.record import (
     LabRecord,
@@ -46,10 +45,11 @@ from gridwright.providers.lab.record import (
     record_for,
     write,
 )
-from gridwright.providers.lab.section import STORAGE, Lab
 from gridwright.providers.lab.services import (
+    Node,
     make_homes,
     make_libraries,
+    node_of,
     running_lab,
     serve,
     services_of,
@@ -65,13 +65,13 @@ from gridwright.providers.lab.status import (
     refuse_unknown,
     status,
 )
-from gridwright.providers.lab.syscalls import Namespace, enter
 from gridwright.providers.lab.teardown import (
     end,
     ignore_signals,
     leftovers,
     remove_directories,
     remove_empty_places,
+    start_power,
     take_down,
 )
 from gridwright.providers.machines import CONTROLLER

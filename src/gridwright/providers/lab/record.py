@@ -17,10 +17,8 @@ from gridwright.atomic import naming
 from gridwright.commands import run_bounded
 from gridwright.errors import GridwrightError, environment_error
 from gridwright.kernel_files import boot_id, names_in
-from gridwright.providers.lab.cgroups import Cgroups, Hierarchy, MemberGroups
-from gridwright.providers.lab.layout import LabLayout, LabRole, PlannedNode
-from gridwright.providers.lab.section import Lab
-from gridwright.providers.lab.syscalls import ProcessId
+from gridwright.providers.lab.layout import Lab, LabLayout, LabRole, PlannedNode
+from gridwright.providers.lab.namespaces import Cgroups, Hierarchy, MemberGroups, ProcessId
 from gridwright.schedulers.state_directory import state_directory
 from gridwright.spec.load import load_spec, parse_spec
 from gridwright.spec.model import GridSpec

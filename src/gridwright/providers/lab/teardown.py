@@ -1,20 +1,60 @@
-"""Ends a lab, or what a killed command left of one, removes it, and checks that nothing is left."""
+"""Ends a lab, or what a killed command left of one, removes it, and checks that nothing is left.
+
+The process that powers its nodes is started here, too, and ended before they are: it would power them on.
+"""
 
 from __future__ import annotations
 
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.lab import cgroups
+from gridwright.providers.lab import namespaces
 from gridwright.providers.lab.boot import hardware_address
-from gridwright.providers.lab.power_process import end_power
+from gridwright.providers.lab.namespaces import ProcessId, end_all, identify, kill
 from gridwright.providers.lab.record import LABS, LabRecord, Places, detach_all, write
-from gridwright.providers.lab.syscalls import ProcessId, end_all
+from gridwright.spec.model import GridSpec
+
+_END_S = 5.0
+_MODULE = "gridwright.providers.lab.power"
+
+
+def start_power(record: LabRecord, spec: GridSpec) -> LabRecord:
+    """Start it where the lab has nodes that are powered on and off; the record has it. Raises OSError.
+
+    To be called with the lab's lock held: it waits for the lock before it does anything.
+    """
+    if not spec.powered_nodes():
+        return record
+    with Places(record.lab).power_log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", _MODULE, record.lab],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+    record = replace(record, power=identify(process.pid))
+    write(record)
+    return record
+
+
+def end_power(record: LabRecord) -> None:
+    """End it, before its nodes are: it would power them on again."""
+    if record.power is None:
+        return
+    kill(record.power)
+    deadline = time.monotonic() + _END_S
+    while record.power.alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+
 
 PATIENCE_S = 15.0
 """How long the kernel may take to end processes: one that waits for a dead disk does not end."""
@@ -47,7 +87,7 @@ def end(record: LabRecord) -> list[str]:
     left = _end_processes(record.processes(), tops)
     detach_all(*Places(record.lab).disks.glob("*.img"))
     left += [f"block device {name}" for name in _busy_disks(home)]
-    left += [f"control group {group}" for group in cgroups.remove(tops)]
+    left += [f"control group {group}" for group in namespaces.remove(tops)]
     left += [f"network interface {name}" for name in _interfaces(record)]
     return left
 
@@ -55,8 +95,7 @@ def end(record: LabRecord) -> list[str]:
 def leftovers(lab: str, left: list[str], verb: str = "down") -> GridwrightError:
     """The error that names what could not be ended or removed; `verb` is the command that tries again."""
     return environment_error(
-        f"left of lab {lab}: " + "; ".join(left),
-        remedy=f"end it, then run gridwright {verb} for {lab} again",
+        f"left of lab {lab}: " + "; ".join(left), remedy=f"end it, then run gridwright {verb} for {lab} again"
     )
 
 
@@ -67,7 +106,7 @@ def _end_processes(processes: list[ProcessId], tops: list[Path]) -> list[str]:
     """
 
     def members() -> set[int]:
-        return {pid for top in tops for pid in cgroups.processes(top)}
+        return {pid for top in tops for pid in namespaces.processes(top)}
 
     left = end_all(processes, seconds=PATIENCE_S, more=members)
     return [f"process {_describe(pid)}" for pid in sorted(left)]

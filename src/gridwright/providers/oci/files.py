@@ -16,8 +16,16 @@ from gridwright.filesystems.kind import ClusterMachine, PairDisk
 from gridwright.model.grid import check_against_catalogue, grid_model, library_layouts
 from gridwright.node_programs.one_file import NodeProgram
 from gridwright.providers.boot.bundle import NODES, SERVERS, MachineFiles, Part, boot_files
-from gridwright.providers.cloud_machines import cost_document, problems_of
-from gridwright.providers.lustre_servers import SERVER_ROLE, mount_sources, root_squash_rows
+from gridwright.providers.cloud import cost_document, problems_of
+from gridwright.providers.file_servers import (
+    SERVER_ROLE,
+    ClusterParts,
+    cluster_documents,
+    mount_sources,
+    playbook_clusters,
+    root_squash_rows,
+    shared_disk_file_systems,
+)
 from gridwright.providers.machines import machines_of_types
 from gridwright.providers.oci.layout import (
     GRID,
@@ -29,18 +37,11 @@ from gridwright.providers.oci.layout import (
     services,
     tiered_lustres,
 )
-from gridwright.providers.oci.terraform.boot import bundle_file
+from gridwright.providers.oci.terraform.boot import bundle_file, user_data_files
 from gridwright.providers.oci.terraform.machines import grid_root
 from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.terraform.storage import storage_root
-from gridwright.providers.oci.user_data import user_data_files
 from gridwright.providers.rendering import markdown
-from gridwright.providers.shared_disks import (
-    ClusterParts,
-    cluster_documents,
-    playbook_clusters,
-    shared_disk_file_systems,
-)
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.machines import USABLE_PART
 from gridwright.services.playbook_role import PlaybookRole

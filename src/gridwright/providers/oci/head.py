@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.providers.cloud_head import host_keys, is_one_of, not_up
-from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.resource_manager import outputs
+from gridwright.providers.cloud import host_keys, is_one_of, not_up
+from gridwright.providers.oci.deploy import deployer_of
 from gridwright.providers.oci.layout import GRID, LOGIN, OciLayout, OciRole, oci_layout, stack_name
+from gridwright.providers.oci.resource_manager import outputs
 from gridwright.providers.oci.section import LONGEST_SESSION_S
 from gridwright.providers.oci.session import OciCallError, OciCloud
 from gridwright.providers.provider import Caller

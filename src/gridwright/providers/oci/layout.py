@@ -1,6 +1,8 @@
-"""Every machine of a grid on OCI with its name, subnet, address and volumes: pure, from the spec alone.
+"""Every machine of a grid on OCI with its name, subnet, address and volumes, and the bill: from the spec.
 
-Shapes of a spec as Terraform takes them, with what the catalogue knows of them.
+Shapes of a spec as Terraform takes them, with what the catalogue knows of them. The VCN, its gateways,
+security groups and the bastion service cost nothing (Oracle's price list, networking); traffic out of the
+region, and the few MB of bundles in the bucket, go by use and are not counted.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from typing import Any
 from gridwright.catalog import Catalog, InstanceType, load_catalog
 from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems.provided import FileStorage, TieredLustre, requested
+from gridwright.filesystems.resources import Cost
 from gridwright.filesystems.site import Site
-from gridwright.providers.lustre_servers import (
+from gridwright.providers.cloud import machine_costs
+from gridwright.providers.file_servers import (
     ServerExamples,
     Target,
     WrongField,
@@ -26,11 +30,11 @@ from gridwright.providers.lustre_servers import (
     fsname,
     lustre_problems,
     server_roles,
+    shared_disk_file_systems,
     targets_of_servers,
 )
 from gridwright.providers.machines import CONTROLLER
 from gridwright.providers.oci.section import SERVICES, Oci
-from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.spec.filesystem import INSTANCE_STORE, Disks, Servers
 from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec
@@ -49,10 +53,7 @@ def device(index: int) -> str:
 
 # Platform images of OCI, by the distribution: how its list of images names operating system and version.
 
-PLATFORM_IMAGES = {
-    "ubuntu-24.04": ("Canonical Ubuntu", "24.04"),
-    "ol-9": ("Oracle Linux", "9"),
-}
+PLATFORM_IMAGES = {"ubuntu-24.04": ("Canonical Ubuntu", "24.04"), "ol-9": ("Oracle Linux", "9")}
 """Operating system and version as GET /images of the Core Services API has them (OCI, platform images)."""
 
 
@@ -287,6 +288,15 @@ def oci_section(spec: GridSpec) -> Oci:
             remedy="add oci: {compartment: ocid1.compartment..., ssh_from: [203.0.113.0/24], "
             "ssh_key: ssh-ed25519 ...}",
         )
+    return oci
+
+
+def section_of(spec: GridSpec, verb: str) -> Oci:
+    """The spec's section oci. Raises GridwrightError where `verb` cannot work with it."""
+    where = str(spec.file) if spec.file else None
+    oci = spec.section(Oci)
+    if oci is None:
+        raise input_error(f"{verb} needs section oci", where=where, remedy="see gridwright help oci")
     return oci
 
 
@@ -560,3 +570,33 @@ def is_there(resource: Any, grid: str) -> bool:  # noqa: ANN401 - the SDK has no
 def tags(layout: OciLayout, part: str) -> dict[str, str]:
     """Free-form tags of everything in a root; those of the site cannot hide the grid's."""
     return {**layout.oci.tags, GRID_TAG: layout.grid, PART_TAG: part}
+
+
+BOOT_VOLUME = "balanced"
+"""Type of the volume that each machine starts from: what OCI makes by default (OCI, boot volumes)."""
+BOOT_VOLUME_GB = 50
+"""Its size: the smallest, which the templates state."""
+_GIB = 2**30
+
+
+def costs_of(spec: GridSpec, catalog: Catalog, machines: int) -> tuple[Cost, ...]:
+    """Lines of the bill for what section oci brings to so many nodes and servers; none without it."""
+    oci = spec.section(Oci)
+    return () if oci is None else tuple(_lines(spec, oci, catalog, machines))
+
+
+def _lines(spec: GridSpec, oci: Oci, catalog: Catalog, machines: int) -> Iterator[Cost]:
+    own = {"bastion host": oci.login} if oci.bastion == "host" else {}
+    if spec.scheduler.needs_head_node:
+        own["grid control server"] = oci.head
+    yield from machine_costs(spec, catalog, own)
+    count = machines + len(own) + sum(group.count for group in spec.machines.values())
+    try:
+        boot: float | None = catalog.volume(BOOT_VOLUME, spec.provider).usd_per_hour(
+            BOOT_VOLUME_GB * _GIB, spec.region or ""
+        )
+    except GridwrightError:
+        boot = None
+    size = Bytes(BOOT_VOLUME_GB * _GIB)
+    what = f"boot volumes of {count} machines, {BOOT_VOLUME} of {size}"
+    yield Cost(what, None if boot is None else boot * count)

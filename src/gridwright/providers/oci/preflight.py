@@ -20,10 +20,11 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from gridwright.errors import GRAVEST_FIRST, Finding, GridwrightError
-from gridwright.providers.oci.costs import BOOT_VOLUME_GB
-from gridwright.providers.oci.deploy.choosing import deployer_of
+from gridwright.providers.oci.deploy import deployer_of
+from gridwright.providers.oci.down import namespace, unknown_grid
 from gridwright.providers.oci.files import checked_layout
 from gridwright.providers.oci.layout import (
+    BOOT_VOLUME_GB,
     PLATFORM_IMAGES,
     OciLayout,
     OciMachine,
@@ -31,11 +32,10 @@ from gridwright.providers.oci.layout import (
     is_there,
     oci_section,
 )
-from gridwright.providers.oci.leftovers import namespace, unknown_grid
 from gridwright.providers.oci.session import COMPUTE, NETWORK, OciCallError, OciCloud
 from gridwright.providers.oci.terraform.machines import named_image
 from gridwright.providers.oci.terraform.storage import storage_root
-from gridwright.providers.provider import Caller, Preflight, QuotaUse
+from gridwright.providers.provider import Caller, Preflight, QuotaUse, not_looked_at
 from gridwright.spec.model import GridSpec
 
 
@@ -639,7 +639,7 @@ class _Looks:
         except OciCallError as error:
             if error.http_status not in NOT_ALLOWED:
                 raise
-            self._not_looked_at(what, error)
+            self.findings.append(not_looked_at(what, error))
             return otherwise
 
     def look_inside(self, domain: str) -> None:
@@ -654,7 +654,7 @@ class _Looks:
         except OciCallError as error:
             if error.http_status not in NOT_ALLOWED:
                 raise
-            self._not_looked_at("shapes", error)
+            self.findings.append(not_looked_at("shapes", error))
         self.look("images", partial(image_findings, cloud, layout, needed))
         self.look("the VCN and its subnets", partial(site_network_findings, cloud, layout, domain))
         self.look("the reservation", partial(reservation_findings, cloud, layout, needed, domain))
@@ -705,11 +705,6 @@ class _Looks:
         if use is not None:
             self.figures.append(use)
         return ()
-
-    def _not_looked_at(self, what: str, error: OciCallError) -> None:
-        (problem,) = error.problems
-        remedy = f"{problem.remedy}; without it, up finds out as it goes"
-        self.findings.append(Finding("info", "not-looked-at", f"{what}: {problem.what}", remedy))
 
 
 def _known(needed: StillNeeded, sold: dict[str, Any]) -> StillNeeded:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from gridwright.errors import nearest
-from gridwright.providers.address_ranges import first_free, let_in, parsed_range, private_network
+from gridwright.providers.cloud import first_free, let_in, parsed_range, private_network
 from gridwright.spec.fields import Change, SpecModel, Update
 from gridwright.yamltext.fields import FieldError, matching
 from gridwright.yamltext.source import show

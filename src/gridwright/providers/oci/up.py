@@ -13,18 +13,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error, nearest
-from gridwright.providers.boot.bundle import LOGS, Part
-from gridwright.providers.boot.reports import QUIET_S, BootReport, go_on, unready
-from gridwright.providers.oci.deploy.choosing import deployer_of
-from gridwright.providers.oci.deploy.resource_manager import (
-    POLL_S,
-    Deployer,
-    outputs,
-    root_files,
-    unprotected,
-    with_outputs,
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, nearest
+from gridwright.providers.boot.bundle import (
+    LOGS,
+    QUIET_S,
+    BootNews,
+    BootReport,
+    Part,
+    go_on,
+    not_set_up,
+    unready,
 )
+from gridwright.providers.oci.deploy import deployer_of
+from gridwright.providers.oci.down import shut_down, unknown_grid
 from gridwright.providers.oci.files import ROOT_FILE, oci_files
 from gridwright.providers.oci.head import login_user
 from gridwright.providers.oci.layout import (
@@ -34,15 +35,20 @@ from gridwright.providers.oci.layout import (
     STORAGE,
     OciLayout,
     oci_layout,
+    section_of,
     stack_name,
 )
-from gridwright.providers.oci.leftovers import unknown_grid
 from gridwright.providers.oci.preflight import preflight
-from gridwright.providers.oci.section import Oci
+from gridwright.providers.oci.resource_manager import (
+    POLL_S,
+    Deployer,
+    outputs,
+    root_files,
+    unprotected,
+    with_outputs,
+)
 from gridwright.providers.oci.session import COMPUTE, OciCallError, OciCloud
-from gridwright.providers.oci.stopping import shut_down
-from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys
-from gridwright.providers.oci.user_data import part_of
+from gridwright.providers.oci.terraform.boot import BootReports, bundle_keys, part_of
 from gridwright.providers.provider import Caller
 from gridwright.spec.model import GridSpec
 
@@ -217,13 +223,12 @@ class OciMachinesReady:
         The others are as they should be then, and those go on trying.
         """
         open_ = {each.name for each in self.layout.machines} - self.stopped
-        heard = time.monotonic()
+        heard, news = time.monotonic(), BootNews(self.caller.say)
         while True:
-            for name, report in sorted(self._current(open_).items()):
-                if self._last.get(name) != report:
-                    heard = time.monotonic()
-                    self._tell(report)
-                    self._last[name] = report
+            current = self._current(open_)
+            self._last |= current
+            if news.hear(current[name] for name in sorted(current)):
+                heard = time.monotonic()
             open_ = {name for name in open_ if not self._is(name, "done")}
             waiting = {name for name in open_ if not self._has_failed(name)}
             if not open_:
@@ -247,12 +252,6 @@ class OciMachinesReady:
             if each.is_of(self.instances.get(name), self.bundles[part_of(self.layout.machine(name).role)])
         }
 
-    def _tell(self, report: BootReport) -> None:
-        last = self._last.get(report.name)
-        again = report.state == "running" and last is not None and last.reason == report.reason
-        if report.news and not again:
-            self.caller.say(report.news)
-
     def _is(self, name: str, state: str) -> bool:
         return name in self._last and self._last[name].state == state
 
@@ -267,12 +266,11 @@ class OciMachinesReady:
             self.caller.say(f"{failed[0].name} | {line}")
         logs = f"logs are in bucket {self.bucket}, {LOGS}NAME/OCID of the instance"
         console = "the console of an instance shows why it is silent"
-        return environment_error(
-            f"{len(open_)} of {len(self.layout.machines)} machines are not set up: "
-            f"{'; '.join(unready(failed, silent, self.quiet_s))}",
-            where=f"grid {self.layout.grid}, OCI, {self.cloud.region}",
-            remedy="mend what the log says and run gridwright up again: they go on trying, and the other "
-            f"machines stay as they are; {logs if failed else console}",
+        return not_set_up(
+            f"{len(open_)} of {len(self.layout.machines)}",
+            unready(failed, silent, self.quiet_s),
+            f"grid {self.layout.grid}, OCI, {self.cloud.region}",
+            f"; {logs if failed else console}",
         )
 
 
@@ -316,15 +314,6 @@ def detach(
 def _attached(cloud: OciCloud, compartment: str, volumes: Collection[str]) -> list[Any]:
     listed = cloud.listed(*COMPUTE, "list_volume_attachments", compartment)
     return [each for each in listed if each.volume_id in volumes and each.lifecycle_state != "DETACHED"]
-
-
-def section_of(spec: GridSpec, verb: str) -> Oci:
-    """The spec's section oci. Raises GridwrightError where `verb` cannot work with it."""
-    where = str(spec.file) if spec.file else None
-    oci = spec.section(Oci)
-    if oci is None:
-        raise input_error(f"{verb} needs section oci", where=where, remedy="see gridwright help oci")
-    return oci
 
 
 def up(spec: GridSpec, caller: Caller, replace: frozenset[str], *, poll_s: float = POLL_S) -> OciUp:

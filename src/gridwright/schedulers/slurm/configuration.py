@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from gridwright.errors import Finding, environment_error, input_error
 from gridwright.node_programs.one_file import HEALTH_STARTER
-from gridwright.node_programs.power.slurm_programs import RESUME, RESUME_FAILED, SUSPEND
+from gridwright.node_programs.power import RESUME, RESUME_FAILED, SUSPEND
 from gridwright.schedulers.machines import CgroupVersion, GridMachines, NodeHardware
 from gridwright.schedulers.slurm.section import section_of
 from gridwright.schedulers.state_directory import state_directory

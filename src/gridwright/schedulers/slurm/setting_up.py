@@ -14,8 +14,8 @@ from pathlib import PurePosixPath
 
 from gridwright.node_programs.health.configuration import CONFIGURATION
 from gridwright.node_programs.one_file import HEALTH, HEALTH_STARTER, HEALTH_STARTER_TEXT
-from gridwright.node_programs.power.slurm_programs import DIRECTORY as PROGRAM_DIRECTORY
-from gridwright.node_programs.power.slurm_programs import PROGRAMS, program
+from gridwright.node_programs.power import DIRECTORY as PROGRAM_DIRECTORY
+from gridwright.node_programs.power import PROGRAMS, program
 from gridwright.schedulers.machines import (
     CgroupVersion,
     GridMachines,

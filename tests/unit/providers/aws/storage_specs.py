@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.stacks import template_text
 from gridwright.providers.aws.storage_template import storage_template
-from gridwright.providers.aws.template_limits import template_text
 from gridwright.spec.model import GridSpec
 
 KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws.user_data import BOOT, AwsBootReport, boot_reports
+from gridwright.providers.aws.machine_files import BOOT, AwsBootReport, boot_reports
 
 ARN = "arn:aws:ec2:us-east-1:123456789012:instance/i-0123"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws.disk_names.command import (
+from gridwright.providers.aws.disk_names import (
     DiskNamesError,
     NamedDisk,
     read_disk_names,

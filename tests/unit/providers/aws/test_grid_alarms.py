@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws import user_data
+from gridwright.providers.aws import machine_files
 from gridwright.providers.aws.grid_template import METRICS
 from gridwright.providers.aws.names import claims_table
 from gridwright.spec import parse_spec
@@ -77,7 +77,7 @@ def test_what_a_machine_counts_is_what_the_alarm_looks_at(
         programs["cloud"].Cloud({"table": claims_table(spec)}).count_failure()
     alarm = alarms(FSX)["SetUpFails"]
     ((datum,),) = [each["MetricData"] for each in told]
-    assert told[0]["Namespace"] == alarm["Namespace"] == user_data.NAMESPACE
+    assert told[0]["Namespace"] == alarm["Namespace"] == machine_files.NAMESPACE
     assert datum["MetricName"] == alarm["MetricName"]
     assert datum["Dimensions"] == alarm["Dimensions"]
 

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
-from gridwright.providers.aws import status as module
+from gridwright.providers.aws import stopping as module
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.stacks import Stack
-from gridwright.providers.aws.status import aws_head
+from gridwright.providers.aws.stopping import aws_head
 from gridwright.schedulers.head_node import LocalHeadNode
 from gridwright.schedulers.ssh_head import SshHead
 from gridwright.spec import parse_spec

@@ -11,7 +11,7 @@ from jinja2 import Environment
 
 import gridwright.providers.boot
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.user_data import role_variables
+from gridwright.providers.aws.machine_files import role_variables
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 from tests.support.aws_updates import effects

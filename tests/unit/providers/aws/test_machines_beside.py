@@ -12,9 +12,8 @@ from gridwright.model.grid import grid_model
 from gridwright.providers.aws.down import lost_machines
 from gridwright.providers.aws.grid_template import grid_template
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.machine_files import machine_files
+from gridwright.providers.aws.machine_files import machine_files, shared_key
 from gridwright.providers.aws.storage_template import storage_template
-from gridwright.providers.aws.user_data import shared_key
 from gridwright.spec import GridSpec, parse_spec
 from tests.support.aws_grid import FSX, LUSTRE
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.aws.fixed_machines import fixed_machines
 from gridwright.providers.aws.launching import machine_id
 from gridwright.providers.aws.layout import aws_layout
+from gridwright.providers.aws.rolling import fixed_machines
 from gridwright.providers.aws.up import gone_machines
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import SCALE

@@ -6,7 +6,7 @@ import pytest
 
 from gridwright.catalog import load_catalog
 from gridwright.providers.aws.layout import aws_layout
-from gridwright.providers.aws.preflight.looking import Amounts, all_quotas, family, needs, too_small
+from gridwright.providers.aws.preflight import Amounts, all_quotas, family, needs, too_small
 from gridwright.providers.provider import QuotaUse
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC

@@ -11,17 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.aws.data_repository.linked import (
+from gridwright.providers.aws.data_repository import (
+    MOST_PATHS,
     Task,
     Tasks,
+    export_request,
     failures_of,
+    import_request,
     last_export,
     read_failures,
-)
-from gridwright.providers.aws.data_repository.requests import (
-    MOST_PATHS,
-    export_request,
-    import_request,
     release_request,
 )
 from gridwright.providers.aws.session import Cloud

@@ -14,9 +14,8 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.providers.aws.layout import aws_layout
 from gridwright.providers.aws.names import GRID_TAG, Export, storage_stack
-from gridwright.providers.aws.stacks import LONGEST_BODY
+from gridwright.providers.aws.stacks import LONGEST_BODY, template_problems
 from gridwright.providers.aws.storage_template import storage_template
-from gridwright.providers.aws.template_limits import template_problems
 from gridwright.spec.model import GridSpec
 from tests.unit.providers.aws.storage_specs import (
     DISKS,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gridwright.providers.aws.changes import deployment
-from gridwright.providers.aws.fixed_machines import fixed_machines, with_images
+from gridwright.providers.aws.rolling import fixed_machines, with_images
 from gridwright.spec import parse_spec
 from tests.support.aws_grid import FSX, LUSTRE, SITE_VPC
 from tests.support.aws_updates import deployed, effects

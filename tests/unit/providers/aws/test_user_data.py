@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gridwright.providers.aws.layout import AwsLayout, Machine, Role, aws_layout
-from gridwright.providers.aws.user_data import LARGEST, UserData, role_variables, user_data
+from gridwright.providers.aws.machine_files import LARGEST, UserData, role_variables, user_data
 from gridwright.providers.boot.bundle import boot_file
 from gridwright.spec import GridSpec, load_spec, parse_spec
 

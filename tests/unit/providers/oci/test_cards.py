@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridwright.providers.oci.cards.command import CardsError, cards_of, commands
+from gridwright.providers.oci.cards import CardsError, cards_of, commands
 from gridwright.providers.oci.files import CARDS
 from tests.support.oci_instance import OciInstance
 

@@ -12,7 +12,7 @@ import pytest
 from gridwright.errors import GridwrightError
 from gridwright.providers.linked_repository import LONGEST_TURN_S, LONGEST_WAIT_S
 from gridwright.providers.oci.files import oci_files
-from gridwright.providers.oci.object_links.linked import (
+from gridwright.providers.oci.object_links import (
     EXPORT,
     IMPORT,
     LONGEST_STILL_S,

@@ -13,7 +13,7 @@ import pytest
 
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.providers import head_node
-from gridwright.providers.cloud_head import is_one_of
+from gridwright.providers.cloud import is_one_of
 from gridwright.providers.oci import head as module
 from gridwright.providers.oci.layout import oci_layout
 from gridwright.schedulers.head_node import LocalHeadNode

@@ -15,7 +15,7 @@ import pytest
 
 from gridwright.providers.oci.files import oci_files, volumes_of_servers
 from gridwright.providers.oci.layout import OciRole, oci_layout
-from gridwright.providers.oci.user_data import LARGEST, file_of, user_data
+from gridwright.providers.oci.terraform.boot import LARGEST, file_of, user_data
 from gridwright.spec.load import load_spec
 from gridwright.spec.model import GridSpec
 

@@ -10,15 +10,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
-from gridwright.node_programs.scratch.alone import alone, interruptible
+from gridwright.node_programs.lustre_targets import ClaimError, ManagementSilentError
+from gridwright.node_programs.scratch.command import complain, say
+from gridwright.node_programs.scratch.commands import alone, interruptible
 from gridwright.node_programs.scratch.problems import Interrupted, ScratchError, Trouble
-from gridwright.node_programs.scratch.report import complain, say
-from gridwright.providers.aws.claim.aws import Aws
 from gridwright.providers.aws.claim.configuration import CONFIGURATION, Configuration, read_configuration
-from gridwright.providers.aws.claim.deciding import Done, NextStep, Step, Take, Wait, next_step
-from gridwright.providers.aws.claim.records import Cloud, Machine, Observation, Record
-from gridwright.providers.aws.claim.this_machine import ThisMachine, plain
+from gridwright.providers.aws.claim.deciding import (
+    Cloud,
+    Done,
+    Machine,
+    NextStep,
+    Observation,
+    Record,
+    Step,
+    Take,
+    Wait,
+    next_step,
+)
+from gridwright.providers.aws.claim.this_machine import Aws, ThisMachine, plain
 
 # Carries a claim out: looks, decides, takes one step, and looks again until nothing is left to do.
 

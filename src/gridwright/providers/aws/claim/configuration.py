@@ -35,10 +35,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gridwright.node_programs.lustre_targets.problems import ClaimError
-from gridwright.node_programs.lustre_targets.target import (
+from gridwright.node_programs.lustre_targets import (
     MACHINE,
     NID,
+    ClaimError,
     DesiredTarget,
     TargetReader,
     in_order,

@@ -11,7 +11,7 @@ Contract with the playbook, `up` and `status`:
   killed at any step, and the next run goes on.
 - What it sees and waits for is one row of the table of claims, ROW.
 - `roll.pyz --keep-lines FILE` runs before the playbook writes slurm.conf: see
-  `gridwright.node_programs.drain.node_lines`.
+  `gridwright.node_programs.drain`.
 
 `deciding` and `servers` are pure: what is seen goes in, what is due comes out.
 """

@@ -12,14 +12,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridwright.node_programs.drain.node_lines import retain_hardware
-from gridwright.node_programs.drain.queue import Queue, ended_jobs
-from gridwright.node_programs.scratch.alone import alone, interruptible
-from gridwright.node_programs.scratch.commands import Ended, run
+from gridwright.node_programs.drain import Queue, ended_jobs, retain_hardware
+from gridwright.node_programs.scratch.command import complain, say
+from gridwright.node_programs.scratch.commands import Ended, alone, interruptible, run
 from gridwright.node_programs.scratch.problems import Interrupted, ScratchError, Trouble
-from gridwright.node_programs.scratch.report import complain, say
-from gridwright.providers.aws.roll.aws import RollAws, Table
-from gridwright.providers.aws.roll.configuration import CONFIGURATION, RollConfiguration, read_configuration
+from gridwright.providers.aws.roll.aws import (
+    CONFIGURATION,
+    RollAws,
+    RollConfiguration,
+    Table,
+    read_configuration,
+)
 from gridwright.providers.aws.roll.deciding import Due, SeenGrid, decide
 
 # Which targets of Lustre a client on this machine reaches, by the state of its imports.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gridwright.node_programs.drain.queue import QueueNode
+from gridwright.node_programs.drain import QueueNode
 
 # What is seen of a grid before it is decided what is due.
 

@@ -1,24 +1,125 @@
-"""What machines set themselves up from: a bucket with bundles, and what their instances may do there.
+"""What machines set themselves up from: user data, a bucket with bundles, and what they may do there.
 
-The bucket outlives machines, for the logs in it. Policies let nodes and servers read bundles; each machine
-puts its report and logs by requests of its own; the key of the scheduler is an object that nodes read, and
-the head node makes.
+User data has no secret, and nothing that changes while a grid is up: Terraform makes a machine anew for
+other user data. What is made with the machines is in the metadata of each instance, under `gridwright`, for
+`boot/begin.py`. The bucket outlives machines, for the logs in it. Policies let nodes and servers read
+bundles; each machine puts its report and logs by requests of its own; the key of the scheduler is an object
+that nodes read, and the head node makes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any, get_args
 
-from gridwright.providers.boot.bundle import LOGS, PREFIX, Bundle, Part, pointer
-from gridwright.providers.boot.reports import BootReport
+from gridwright.providers.boot.bundle import (
+    LOGS,
+    PREFIX,
+    BootReport,
+    Bundle,
+    Part,
+    boot_file,
+    here,
+    lean,
+    multipart,
+    pointer,
+)
 from gridwright.providers.oci.layout import GRID, STORAGE, OciLayout, OciMachine, OciRole, services, tags
 from gridwright.providers.oci.session import OciCloud
-from gridwright.providers.oci.targets.command import PREFIX as TARGETS
+from gridwright.providers.oci.targets import PREFIX as TARGETS
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
-from gridwright.providers.oci.user_data import KEYS, part_of
+from gridwright.schedulers import scheduler_kind
+from gridwright.schedulers.machines import SharedKey
 from gridwright.spec.model import GridSpec
+
+LARGEST = 32_000
+"""Bytes of all metadata of an instance, encoded user data among them (OCI, instance metadata)."""
+KEYS = "keys/"
+"""Of objects in the bucket that nodes may read and servers may not."""
+_NAME, _MAKES_KEY = "@NAME@", '"@MAKES-KEY@"'
+_PROGRAMS = ("fetch.py", "begin.py", "object_store.py", "instance_principal.py", "begin.sh")
+
+
+def part_of(role: OciRole) -> Part:
+    """What machines of a role set themselves up from."""
+    return "servers" if role.is_server else "nodes"
+
+
+def user_data_files(spec: GridSpec, layout: OciLayout) -> dict[str, str]:
+    """Templates of Terraform beside the root `grid`, one for machines that differ by name alone."""
+    return {file_of(spec, each): _template(spec, each) for each in layout.machines}
+
+
+def file_of(spec: GridSpec, machine: OciMachine) -> str:
+    """The template of a machine."""
+    kind = part_of(machine.role) if _key(spec, machine.role) or machine.role.is_server else "machines"
+    return f"user-data-{kind}.txt"
+
+
+def expression(spec: GridSpec, machine: OciMachine) -> str:
+    """The user data of a machine, as Terraform makes it."""
+    makes = "true" if machine.role is OciRole.HEAD else "false"
+    values = f'{{name = "{machine.name}", makes_key = {makes}}}'
+    return f'${{base64encode(templatefile("${{path.module}}/{file_of(spec, machine)}", {values}))}}'
+
+
+def user_data(spec: GridSpec, machine: OciMachine) -> str:
+    """The text that a machine gets, as cloud-init reads it."""
+    makes = "true" if machine.role is OciRole.HEAD else "false"
+    return _text(spec, machine).replace(_NAME, machine.name).replace(_MAKES_KEY, makes)
+
+
+def key_object(key: SharedKey) -> str:
+    """The object that holds a key of the scheduler; the head node makes it, once."""
+    return f"{KEYS}{key.name}"
+
+
+def _template(spec: GridSpec, machine: OciMachine) -> str:
+    literal = _text(spec, machine).replace("${", "$${").replace("%{", "%%{")
+    return literal.replace(_NAME, "${name}").replace(_MAKES_KEY, "${makes_key}")
+
+
+def _text(spec: GridSpec, machine: OciMachine) -> str:
+    """With marks where machines differ."""
+    key = _key(spec, machine.role)
+    settings: dict[str, Any] = {
+        "schema": 3,
+        "name": _NAME,
+        "claim": None,
+        "group": None,
+        "pointer": pointer(part_of(machine.role)),
+        "key": None if key is None else _key_settings(key),
+    }
+    files = [here(f"var/lib/gridwright/{name}", _carried(name)) for name in _PROGRAMS]
+    parts = [
+        boot_file("oci", "preamble.sh"),
+        here("etc/gridwright/machine.json", json.dumps(settings, indent=1)),
+    ]
+    return multipart("\n".join([*parts, *files, boot_file("oci", "start.sh")]))
+
+
+def _key_settings(key: SharedKey) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "variable": key.variable,
+        "secret": key_object(key),
+        "length": key.length,
+        "makes": _MAKES_KEY.strip('"'),
+    }
+
+
+def _key(spec: GridSpec, role: OciRole) -> SharedKey | None:
+    """The key that machines of a role share for their scheduler; None where they have no part in it."""
+    return None if role.is_server or role is OciRole.MACHINE else scheduler_kind(spec.scheduler).shared_key
+
+
+@cache
+def _carried(name: str) -> str:
+    """A program as there is room for it."""
+    return lean(boot_file("oci", name)) if name.endswith(".py") else boot_file("oci", name)
+
 
 REPORTS = "boot/"
 """Of objects that tell how a machine's set-up ended; its name follows."""

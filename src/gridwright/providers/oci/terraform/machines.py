@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gridwright.filesystems.lustre_client.fields import LNET
 from gridwright.providers.boot.bundle import Bundle, Part
-from gridwright.providers.lustre_servers import built_lustres
-from gridwright.providers.oci.costs import BOOT_VOLUME_GB
+from gridwright.providers.file_servers import built_lustres, shared_disk_file_systems
 from gridwright.providers.oci.layout import (
+    BOOT_VOLUME_GB,
     GRID,
     PLATFORM_IMAGES,
     STORAGE,
@@ -27,12 +27,11 @@ from gridwright.providers.oci.terraform.boot import (
     add_bundles,
     add_requests,
     add_rights,
+    expression,
     instance_metadata,
     instance_secrets,
 )
 from gridwright.providers.oci.terraform.root import Root, block_name, id_of
-from gridwright.providers.oci.user_data import expression
-from gridwright.providers.shared_disks import shared_disk_file_systems
 from gridwright.schedulers import scheduler_kind as kind_of_scheduler
 from gridwright.schedulers.machines import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports

@@ -49,15 +49,8 @@ _TARGET, _FILES, _EXPORT = (
 def add_services(root: Root, spec: GridSpec, layout: OciLayout, domains: str) -> None:
     """Add all, and the output of what nodes mount; `domains` is the expression of availability domains."""
     subnet = id_of("oci_core_subnet", SERVICES) if layout.oci.vcn is None else layout.oci.vcn.subnets.services
-    inside = {
-        "compartment_id": layout.oci.compartment,
-        "freeform_tags": tags(layout, STORAGE),
-    }
-    placed = {
-        **inside,
-        "subnet_id": subnet,
-        "nsg_ids": [id_of("oci_core_network_security_group", SERVICES)],
-    }
+    inside = {"compartment_id": layout.oci.compartment, "freeform_tags": tags(layout, STORAGE)}
+    placed = {**inside, "subnet_id": subnet, "nsg_ids": [id_of("oci_core_network_security_group", SERVICES)]}
     sources: dict[str, str] = {}
     for name, lustre in tiered_lustres(spec).items():
         domain = _domain(domains, layout.oci.availability_domain)

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gridwright.node_programs.lustre_targets.device import BLANK, TARGET, UNCLEAR, Device
-from gridwright.node_programs.lustre_targets.problems import ManagementSilentError
-from gridwright.node_programs.lustre_targets.target import DesiredTarget
+from gridwright.node_programs.lustre_targets import (
+    BLANK,
+    TARGET,
+    UNCLEAR,
+    DesiredTarget,
+    Device,
+    ManagementSilentError,
+)
 from gridwright.node_programs.scratch.problems import Trouble
 from gridwright.providers.aws.claim.command import Claimant
 from gridwright.providers.aws.claim.configuration import Configuration, Slot
-from gridwright.providers.aws.claim.records import UNKNOWN, Identity, Interface, LostError, Record, Volume
+from gridwright.providers.aws.claim.deciding import UNKNOWN, Identity, Interface, LostError, Record, Volume
 
 FASTER = 100.0
 """By how much waiting is shorter here."""
@@ -120,7 +125,7 @@ class World:
 
 
 class Cloud:
-    """See gridwright.providers.aws.claim.records.Cloud; as one instance reaches it."""
+    """See gridwright.providers.aws.claim.deciding.Cloud; as one instance reaches it."""
 
     def __init__(self, world: World, instance: str) -> None:
         self._world, self._me = world, instance
@@ -208,7 +213,7 @@ class Cloud:
 
 
 class Machine:
-    """See gridwright.providers.aws.claim.records.Machine."""
+    """See gridwright.providers.aws.claim.deciding.Machine."""
 
     def __init__(self, world: World, instance: str) -> None:
         self.id = instance

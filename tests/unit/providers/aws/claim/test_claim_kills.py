@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gridwright.node_programs.lustre_targets.device import TARGET
-from gridwright.node_programs.lustre_targets.problems import ClaimError
-from gridwright.node_programs.lustre_targets.states import FORMATTED
+from gridwright.node_programs.lustre_targets import FORMATTED, TARGET, ClaimError
 from gridwright.providers.aws.claim.deciding import Done
 from tests.unit.providers.aws.claim.claim_world import Killed, Machine, World, configuration_of, slots
 

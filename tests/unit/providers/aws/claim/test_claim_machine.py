@@ -13,24 +13,23 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.node_programs.lustre_targets.device import (
+from gridwright.node_programs.lustre_targets import (
     BLANK,
     FOREIGN,
     TARGET,
     UNCLEAR,
     UNREADABLE,
+    ClaimError,
+    DesiredTarget,
+    ManagementSilentError,
     device_of,
+    format_command,
     lustre_label,
 )
-from gridwright.node_programs.lustre_targets.problems import ClaimError, ManagementSilentError
-from gridwright.node_programs.lustre_targets.target import DesiredTarget
-from gridwright.node_programs.lustre_targets.tools import format_command
-from gridwright.node_programs.scratch.content import inspect
-from gridwright.node_programs.scratch.disks import Content
-from gridwright.providers.aws.claim.aws import explained
+from gridwright.node_programs.scratch.disks import Content, inspect
 from gridwright.providers.aws.claim.configuration import parse_configuration
 from gridwright.providers.aws.claim.deciding import device_name
-from gridwright.providers.aws.claim.this_machine import ThisMachine
+from gridwright.providers.aws.claim.this_machine import ThisMachine, explained
 from tests.support.skips import needs
 
 MIB = 1 << 20

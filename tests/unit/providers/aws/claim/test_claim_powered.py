@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.node_programs.lustre_targets.problems import ClaimError
+from gridwright.node_programs.lustre_targets import ClaimError
 from gridwright.providers.aws.claim.configuration import Slot, parse_configuration
 from tests.unit.providers.aws.claim.claim_world import World, configuration_of
 

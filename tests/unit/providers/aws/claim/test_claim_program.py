@@ -25,7 +25,7 @@ MODULES = sorted(SOURCE.glob("*.py"))
 OURS = (
     "gridwright.providers.aws.claim.",
     "gridwright.node_programs.scratch.",
-    "gridwright.node_programs.lustre_targets.",
+    "gridwright.node_programs.lustre_targets",
 )
 
 
@@ -44,7 +44,7 @@ def test_it_runs_without_gridwright_and_says_what_is_wrong(tmp_path: Path) -> No
         modules = {name for name in archive.namelist() if not name.endswith("__init__.py")}
     assert {name.rpartition("/")[0] for name in modules} == {
         "",
-        "gridwright/node_programs/lustre_targets",
+        "gridwright/node_programs",
         "gridwright/node_programs/scratch",
         "gridwright/providers/aws/claim",
     }
@@ -71,7 +71,7 @@ def test_each_module_imports_little() -> None:
 
 
 def test_the_modules_are_found() -> None:
-    assert len(MODULES) > 5
+    assert len(MODULES) > 4
 
 
 def test_the_unit_gives_it_time_for_all_its_waits_and_ends_its_tries() -> None:

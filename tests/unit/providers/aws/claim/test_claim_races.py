@@ -9,12 +9,9 @@ from dataclasses import dataclass, field, replace
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from gridwright.node_programs.lustre_targets.device import FOREIGN, TARGET
-from gridwright.node_programs.lustre_targets.problems import ClaimError
-from gridwright.node_programs.lustre_targets.states import FORMATTED, FORMATTING
+from gridwright.node_programs.lustre_targets import FOREIGN, FORMATTED, FORMATTING, TARGET, ClaimError
 from gridwright.providers.aws.claim.command import Claimant
-from gridwright.providers.aws.claim.deciding import Done
-from gridwright.providers.aws.claim.records import LostError, Record, VolumeRecord
+from gridwright.providers.aws.claim.deciding import Done, LostError, Record, VolumeRecord
 from tests.support.examples import examples
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 

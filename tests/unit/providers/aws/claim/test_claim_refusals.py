@@ -7,12 +7,26 @@ from dataclasses import replace
 
 import pytest
 
-from gridwright.node_programs.lustre_targets.device import BLANK, FOREIGN, TARGET, UNCLEAR, UNREADABLE
-from gridwright.node_programs.lustre_targets.problems import ClaimError
-from gridwright.node_programs.lustre_targets.states import FORMATTED, NEW
+from gridwright.node_programs.lustre_targets import (
+    BLANK,
+    FOREIGN,
+    FORMATTED,
+    NEW,
+    TARGET,
+    UNCLEAR,
+    UNREADABLE,
+    ClaimError,
+)
 from gridwright.providers.aws.claim.command import Claimant
-from gridwright.providers.aws.claim.deciding import Done, NextStep
-from gridwright.providers.aws.claim.records import Identity, Interface, LostError, Record, VolumeRecord
+from gridwright.providers.aws.claim.deciding import (
+    Done,
+    Identity,
+    Interface,
+    LostError,
+    NextStep,
+    Record,
+    VolumeRecord,
+)
 from tests.unit.providers.aws.claim.claim_world import Disk, Machine, World, configuration_of, slots
 
 ME = "i-me"

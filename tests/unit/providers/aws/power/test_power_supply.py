@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridwright.node_programs.power.supply import SupplyError
-from gridwright.providers.aws.power.command import AwsSupply, GroupState, PoweredGroup, StartTry, TableState
+from gridwright.node_programs.power import SupplyError
+from gridwright.providers.aws.power import AwsSupply, GroupState, PoweredGroup, StartTry, TableState
 from tests.support.examples import examples
 
 GROUP = PoweredGroup("compute", "m6i.large", ("compute1",), ("compute2", "compute3", "compute4"))

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gridwright.node_programs.drain.queue import OWN, QueueNode, RunningJob
-from gridwright.node_programs.health.deciding import KnownNode
+from gridwright.node_programs.drain import OWN, QueueNode, RunningJob
+from gridwright.node_programs.health.slurm import KnownNode
 from gridwright.providers.aws.roll.deciding import Due, GroupInstance, SeenGrid, SeenGroup, SetUp, decide
 
 TICK_S = 60.0

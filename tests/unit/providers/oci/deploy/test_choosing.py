@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.oci.deploy.choosing import state_directory
+from gridwright.providers.oci.deploy import state_directory
 from gridwright.providers.oci.layout import oci_section
 from gridwright.spec import parse_spec
 from gridwright.spec.load import load_spec

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.oci.deploy.choosing import LocalStack, LocalTerraform, StackFiles, TerraformCommand
-from gridwright.providers.oci.deploy.resource_manager import managed, outputs, unprotected
+from gridwright.providers.oci.deploy import LocalStack, LocalTerraform, StackFiles, TerraformCommand
+from gridwright.providers.oci.resource_manager import managed, outputs, unprotected
 from gridwright.providers.oci.up import planned_changes
 from gridwright.providers.provider import Caller
 

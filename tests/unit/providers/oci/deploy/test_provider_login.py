@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.providers.oci.deploy.choosing import provider_login
+from gridwright.providers.oci.deploy import provider_login
 
 KEY = {
     "tenancy": "ocid1.tenancy.oc1..a",

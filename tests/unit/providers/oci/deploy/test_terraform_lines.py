@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridwright.providers.oci.deploy.choosing import MOST_TEXT, MOST_TOLD, TerraformLines
+from gridwright.providers.oci.deploy import MOST_TEXT, MOST_TOLD, TerraformLines
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

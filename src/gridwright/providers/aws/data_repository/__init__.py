@@ -1,1 +1,0 @@
-"""Repositories that FSx for Lustre carries itself: its associations, and the tasks that move files."""

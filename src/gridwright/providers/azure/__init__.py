@@ -1,1 +1,0 @@
-"""Microsoft Azure: grids there are predicted, not made."""

@@ -1,1 +1,0 @@
-"""Google Cloud: grids there are predicted, not made."""
