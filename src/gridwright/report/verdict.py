@@ -9,7 +9,7 @@ from gridwright.report import figures
 from gridwright.report.figures import against, listed, part_of
 from gridwright.report.marks import MARKS, Mark, mark_of, mark_of_repeats, phase_of
 from gridwright.report.workload.verdict import judged_sentence, unjudged_sentence
-from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord, disturbance_words
+from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord, interference_words
 from gridwright.runs.verdict import (
     JUDGED,
     JUDGED_KINDS,
@@ -143,7 +143,7 @@ def _although(iotest: IotestRecord | None) -> str:
     """What disturbed phases that are judged all the same; empty if nothing did."""
     libraries = iotest.libraries if iotest else []
     phases = [phase for library in libraries for phase in library.phases if not phase.doubtful]
-    said = disturbance_words(interference for phase in phases for interference in phase.disturbances)
+    said = interference_words(interference for phase in phases for interference in phase.disturbances)
     return f" Judged although disturbed: {said}." if said else ""
 
 
@@ -198,7 +198,7 @@ def _library(record: LibraryRecord, run_kind: VerdictKind) -> LibraryVerdict:
         repeats=min(map(len, values), default=None),
         below=sum(value < (required or 0.0) for each in values for value in each),
         # The worst alone: a finding names the others.
-        disturbers=disturbance_words(
+        disturbers=interference_words(
             (
                 interference
                 for phase in record.phases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridwright.report.figures import ABSENT, count, duration, plain
 from gridwright.runs.launch_record import LaunchRecord
-from gridwright.runs.records import launch_disturbances
+from gridwright.runs.records import interference_of_launches
 from gridwright.runs.workload_judge import JudgedRequirement, ratio_of
 from gridwright.runs.workload_record import WorkloadRecord
 from gridwright.units import counted
@@ -95,7 +95,7 @@ def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
 
 def _disturbed(record: WorkloadRecord) -> str:
     """What disturbed launches, and whether they are judged all the same; empty if nothing did."""
-    said = launch_disturbances(record.launches, most=1)
+    said = interference_of_launches(record.launches, most=1)
     if not said:
         return ""
     if record.doubtful:
