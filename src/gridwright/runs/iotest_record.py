@@ -38,8 +38,8 @@ from gridwright.runs.records import (
     FindingRecord,
     IotestRecord,
     LibraryRecord,
-    disturbance_finding,
-    disturbance_words,
+    interference_finding,
+    interference_words,
 )
 from gridwright.runs.repeats import LEAST_PAIRS, PairedContrast, paired
 from gridwright.runs.samples import SampleRow
@@ -244,11 +244,11 @@ class IotestReducer:
         for name, phase in found:
             ops.setdefault(name, []).append(phase.op)
         which = ", ".join(f"{' and '.join(dict.fromkeys(each))} of {name}" for name, each in ops.items())
-        said = disturbance_words(interference for _, phase in found for interference in phase.disturbances)
+        said = interference_words(interference for _, phase in found for interference in phase.disturbances)
         allowed = found[0][1].asked.allow_disturbed
         text = f"{len(found)} of {len(phases)} phases were disturbed, {which}: {said}"
         left_out = "" if allowed or self._repeat is None else "; those repeats do not count"
-        yield disturbance_finding(f"{text}{left_out}", allowed=allowed)
+        yield interference_finding(f"{text}{left_out}", allowed=allowed)
 
     def _sample(self, event: SampleTaken) -> None:
         library = self.libraries[self._tested].library if self.libraries else None

@@ -237,7 +237,7 @@ def _worst(interferences: Iterable[Interference]) -> list[Interference]:
     return sorted(largest.values(), key=lambda each: (each.kind != "run", -(each.share or 0.0)))
 
 
-def disturbance_words(interferences: Iterable[Interference], most: int = _MOST) -> str:
+def interference_words(interferences: Iterable[Interference], most: int = _MOST) -> str:
     """The worst disturbers, at most so many, each with its node where there are several."""
     each = _worst(interferences)
     said = [f"on {one.node}, {one.text}" if one.node else one.text for one in each[:most]]
@@ -246,17 +246,17 @@ def disturbance_words(interferences: Iterable[Interference], most: int = _MOST) 
     return "; ".join(said)
 
 
-def launch_disturbances(launches: Sequence[LaunchRecord], most: int = _MOST) -> str:
+def interference_of_launches(launches: Sequence[LaunchRecord], most: int = _MOST) -> str:
     """How many launches were disturbed, and by whom, at most so many; empty if none was."""
     disturbed = [launch for launch in launches if launch.disturbances]
     if not disturbed:
         return ""
     was = "launch was" if len(launches) == 1 else f"launches {'was' if len(disturbed) == 1 else 'were'}"
-    said = disturbance_words((one for record in disturbed for one in record.disturbances), most)
+    said = interference_words((one for record in disturbed for one in record.disturbances), most)
     return f"{len(disturbed)} of {len(launches)} {was} disturbed: {said}"
 
 
-def disturbance_finding(text: str, *, allowed: bool) -> FindingRecord:
+def interference_finding(text: str, *, allowed: bool) -> FindingRecord:
     """The finding of a disturbance; `allowed` is whether it was to be judged all the same."""
     # Nodes do without pydantic.
 

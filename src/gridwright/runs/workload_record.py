@@ -18,7 +18,13 @@ from gridwright.messages import plain, shared_fields
 from gridwright.runs.journal import recorded_finding
 from gridwright.runs.launch_record import Bound, LaunchRecord, TestClass
 from gridwright.runs.phase_record import Status
-from gridwright.runs.records import SCHEMA, FindingRecord, Record, disturbance_finding, launch_disturbances
+from gridwright.runs.records import (
+    SCHEMA,
+    FindingRecord,
+    Record,
+    interference_finding,
+    interference_of_launches,
+)
 from gridwright.runs.repeats import RepeatedFigure
 from gridwright.runs.samples import SampleRow
 from gridwright.runs.workload_events import (
@@ -404,14 +410,14 @@ def cached_finding(launches: Sequence[LaunchRecord]) -> FindingRecord | None:
     cached, whole = cached_reads(launches) or (0, 0)
     if cached < max(LEAST_BYTES, NOTABLE * whole):
         return None
-    disturbance_finding = Finding(
+    interference_finding = Finding(
         "info",
         "reads-cached",
         f"{cached / whole:.0%} of what launches read ({format_bytes(cached)} of {format_bytes(whole)}) "
         "came out of the page cache: jobs whose data memory does not hold wait longer",
         "for a test of the disks use a larger --scale, so that the data are more than the memory of a node",
     )
-    return recorded_finding(disturbance_finding, failure="workload-failed")
+    return recorded_finding(interference_finding, failure="workload-failed")
 
 
 _REMEDY = (
@@ -491,9 +497,9 @@ class WorkloadReducer:
         found = self._judged(header, launches, repeats, summary) if ended else []
         allowed = bool(header.allow_disturbed)
         findings = list(self.findings)
-        if disturbed := launch_disturbances(launches):
+        if disturbed := interference_of_launches(launches):
             left_out = "" if allowed or self.repeat is None else "; their repeats do not count"
-            findings.append(disturbance_finding(f"{disturbed}{left_out}", allowed=allowed))
+            findings.append(interference_finding(f"{disturbed}{left_out}", allowed=allowed))
         if unwaited := of_unwaited(launches):
             findings.append(unwaited)
         if cached := cached_finding(launches):

@@ -142,11 +142,8 @@ def repository_problems(data: Mapping[str, Any], provider: ProviderKind | None) 
 
     Values that cannot be read are passed over; the models tell of them.
     """
-    sections = {
-        str(name): each
-        for name, each in mapping_of(data, "repositories").items()
-        if isinstance(each, Mapping)
-    }
+    written = mapping_of(data, "repositories")
+    sections = {str(name): each for name, each in written.items() if isinstance(each, Mapping)}
     filesystems = mapping_of(data, "filesystems")
     libraries = mapping_of(data, "libraries")
     places = list(_own_links(filesystems)) if sections else []

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
 from gridwright.errors import input_error, nearest
-from gridwright.runs.records import launch_disturbances
+from gridwright.runs.records import interference_of_launches
 from gridwright.runs.stream_sweep import SweepRule, SweepStep, rotations
 from gridwright.runs.workload_judge import WorkloadNeeds, ratio_of
 from gridwright.runs.workload_record import WorkloadRecord
@@ -229,5 +229,5 @@ def measured_step(record: WorkloadRecord, rule: SweepRule, *, attempt: int, run:
         ratio=ratio_of(whole),
         tests={test: ratio for test, ratio in tests.items() if ratio is not None},
         shares=dict(record.summary.shares),
-        disturbed=launch_disturbances(record.launches) or None,
+        disturbed=interference_of_launches(record.launches) or None,
     )
