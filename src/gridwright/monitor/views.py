@@ -208,7 +208,7 @@ def _waits(row: JobLoad) -> Cell:
 
 def notes(frame: Frame, chosen: Chosen = _ALL) -> list[str]:
     """What a reader has to know of the figures."""
-    found = [*recovery_lines(frame, chosen)]
+    found = [*_recovery_lines(frame, chosen)]
     found += [f"{row.node} is away: {row.absent}" for row in frame.nodes if row.absent]
     found += [line for row in frame.nodes for line in _silent(row)]
     found += [f"{row.filesystem}: {row.note}" for row in frame.libraries if row.note]
@@ -274,7 +274,7 @@ def served_views(frame: Frame, chosen: Chosen) -> list[Table]:
     return [view for view in found if view.rows]
 
 
-def recovery_lines(frame: Frame, chosen: Chosen | None = None) -> Iterator[str]:
+def _recovery_lines(frame: Frame, chosen: Chosen | None = None) -> Iterator[str]:
     """A line for each file system whose targets wait for clients."""
     names = sorted({row.filesystem for row in frame.recovery if chosen is None or chosen.has(row.filesystem)})
     for name in names:

@@ -86,7 +86,7 @@ def run_export(flags: ExportFlags) -> ExitStatus:
     if flags.changelog is not None:
         settings = replace(settings, changelog=flags.changelog)
     looks = flags.dry_run
-    with open_repository(flags, settings, looks=looks) as opened, transfer_progress() as progress:
+    with open_repository(flags, settings, looks=looks) as opened, _transfer_progress() as progress:
         refuse_ambiguous(flags, opened, asks_bucket=False)
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
         _timed(opened, report)
@@ -101,8 +101,8 @@ def run_import(flags: ImportFlags) -> ExitStatus:
     Example: gridwright repo import archive
     """
     flags = named(flags, of_units=flags.from_ is None)
-    if is_migration(flags):
-        return run_migration(flags)
+    if _is_migration(flags):
+        return _run_migration(flags)
     if (linked := linked_of(flags)) is not None:
         return show(linked_report("import", flags, *linked), json=flags.json)
     if flags.names and flags.contents:
@@ -110,7 +110,7 @@ def run_import(flags: ImportFlags) -> ExitStatus:
     from gridwright.repository.importing import ImportOptions, import_objects
 
     looks = flags.dry_run
-    with open_repository(flags, settings_of(flags), looks=looks) as opened, transfer_progress() as progress:
+    with open_repository(flags, settings_of(flags), looks=looks) as opened, _transfer_progress() as progress:
         refuse_ambiguous(flags, opened, asks_bucket=True)
         values = _values(flags, opened)
         report = import_objects(
@@ -189,7 +189,7 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
         made = duplicate_of_grid(load_placed(flags.to), settings)
     if made.directory.resolve() == settings.directory.resolve():
         raise input_error("a file system is no duplicate of itself", where="--to", remedy="name another one")
-    with open_repository(flags, made, looks=flags.dry_run) as opened, transfer_progress() as progress:
+    with open_repository(flags, made, looks=flags.dry_run) as opened, _transfer_progress() as progress:
         report = import_objects(opened, ImportOptions(dry_run=flags.dry_run), progress=progress, ended=_timed)
     report.verb = "duplicate"
     return show(report, json=flags.json)
@@ -200,7 +200,7 @@ class LsFlags(PathFlags):
     """The flags of `ls`."""
 
 
-def run_ls(flags: LsFlags) -> ExitStatus:
+def _run_ls(flags: LsFlags) -> ExitStatus:
     """List what the bucket has: size, time, and whether the content is here or in the bucket alone.
 
     Example: gridwright repo ls archive
@@ -249,7 +249,7 @@ class TrashFlags(RepositoryFlags):
     ] = False
 
 
-def run_trash(flags: TrashFlags) -> ExitStatus:
+def _run_trash(flags: TrashFlags) -> ExitStatus:
     """Show the files that imports have moved to the trash of a library, and remove old ones.
 
     Example: gridwright repo trash archive --empty-older-than 30d
@@ -291,7 +291,7 @@ _OF_BUCKETS = {
 }
 
 
-def is_migration(flags: ImportFlags) -> bool:
+def _is_migration(flags: ImportFlags) -> bool:
     """Whether a tree is to be moved in. Raises GridwrightError where flags of both kinds are given."""
     reader = Reader()
     others = _OF_MIGRATIONS if flags.from_ is None else _OF_BUCKETS
@@ -304,7 +304,7 @@ def is_migration(flags: ImportFlags) -> bool:
     return bool(reader.finish(flags.from_ is not None))
 
 
-def run_migration(flags: ImportFlags) -> ExitStatus:
+def _run_migration(flags: ImportFlags) -> ExitStatus:
     """Move it, and print what became of it. Raises GridwrightError."""
     from gridwright.repository.migration.migrate import MigrationOptions
     from gridwright.repository.migration.session import MigrationPlaces, migrate
@@ -315,7 +315,7 @@ def run_migration(flags: ImportFlags) -> ExitStatus:
     source: Path = flags.from_.absolute() if flags.from_ is not None else library
     places = MigrationPlaces(name, source, library, bytes_per_s=values["bytes_per_s"])
     options = options_of(MigrationOptions, {**values, "paths": below(library, flags.paths)})
-    with transfer_progress() as progress:
+    with _transfer_progress() as progress:
         report = migrate(places, options, progress)
     return show(report, json=flags.json)
 
@@ -479,7 +479,7 @@ def _use(name: str, directory: Path, spec: GridSpec | None) -> tuple[_Part, bool
 
 
 @contextlib.contextmanager
-def transfer_progress() -> Iterator[Callable[[int], None]]:
+def _transfer_progress() -> Iterator[Callable[[int], None]]:
     """A bar of bytes on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _bytes: None
@@ -504,11 +504,11 @@ for name, run in (
     ("status", verb(run_status)),
     ("export", verb(run_export)),
     ("import", verb(run_import)),
-    ("ls", verb(run_ls)),
+    ("ls", verb(_run_ls)),
     ("release", verb(run_release)),
     ("verify", verb(run_verify)),
     ("duplicate", verb(run_duplicate)),
     ("serve", verb(run_serve)),
-    ("trash", verb(run_trash)),
+    ("trash", verb(_run_trash)),
 ):
     repo.command(name)(run)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gridwright.spec.linked import LinkedDirectory
 
 
-def opened_store(flags: RepositoryFlags, bucket_url: str, endpoint: str | None) -> S3Store:
+def _opened_store(flags: RepositoryFlags, bucket_url: str, endpoint: str | None) -> S3Store:
     """The store of a bucket, as the flags have it reached. Raises GridwrightError."""
     from gridwright.repository.pace import Pace
     from gridwright.repository.s3.connection import BucketLocation, connect
@@ -89,7 +89,7 @@ def _opened(flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool
     from gridwright.repository.settings import OpenRepository
     from gridwright.repository.state_failures import FULL, state_failure
 
-    store = opened_store(flags, settings.bucket_url, settings.endpoint)
+    store = _opened_store(flags, settings.bucket_url, settings.endpoint)
     # What was imported so far stays; looking through it again and again takes a fifth of the CPU.
     gc.freeze()
     gc.set_threshold(*_COLLECTION)
@@ -156,7 +156,7 @@ def opened_linked(
 
         def open_store() -> S3Store:
             return opened.enter_context(
-                contextlib.closing(opened_store(flags, directory.link.bucket, endpoint))
+                contextlib.closing(_opened_store(flags, directory.link.bucket, endpoint))
             )
 
         linked = links_of(spec, directory).linked_repository(spec, directory, open_store, Caller(say))

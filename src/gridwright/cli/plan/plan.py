@@ -74,7 +74,7 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
 
     spec = load(flags.file)
     _check_deadline(flags, spec)
-    timed = deadline_plan(spec)
+    timed = _deadline_plan(spec)
     if timed is not None:
         return _deadline(flags, timed, spec)
     found = search(spec, explain=flags.explain)
@@ -169,7 +169,7 @@ def _write(flags: PlanFlags, chosen: GridSpec, spec_file: Path, output: Output) 
         say(f"note: copy {names} beside it: prices and types of its own came from there")
 
 
-def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
+def _deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
     """The plan for the deadline of a spec; None where it has none. Raises GridwrightError."""
     requirements = spec.requirements
     if requirements is None or (requirements.jobs is None and requirements.finish_within is None):
