@@ -23,7 +23,7 @@ from pathlib import Path
 from gridwright import __version__
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
-from gridwright.grid.fanout import on_nodes
+from gridwright.grid.nodes import on_nodes
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.ssh_head import UNREACHABLE, why_no_ssh
 from gridwright.spec import FILESYSTEMS, PROVIDERS, SCHEDULERS, GridSpec

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from gridwright.cli.arguments import Json, Reader, SpecFile, read_path, verb
-from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.output import LazyResult, Output, check_output, write_output
 from gridwright.cli.plan.predict import PAPER, workload_matrix
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, GridwrightError, input_error

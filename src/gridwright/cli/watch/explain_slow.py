@@ -21,7 +21,9 @@ from gridwright.cli.arguments import (
     Reader,
     Reads,
     RunsDirectory,
+    Servers,
     SpecFile,
+    named_servers,
     read_flags,
     read_path,
     verb,
@@ -29,7 +31,6 @@ from gridwright.cli.arguments import (
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import grid_here, has_default_spec
 from gridwright.cli.verbosity import say
-from gridwright.cli.watch.named_servers import Servers, named_servers
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error, nearest
 
 if TYPE_CHECKING:

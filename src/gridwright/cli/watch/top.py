@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, SpecFile, read_path
+from gridwright.cli.arguments import Json, Reader, Servers, SpecFile, named_servers, read_path
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import grid_here, has_default_spec
-from gridwright.cli.watch.named_servers import Servers, named_servers
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
