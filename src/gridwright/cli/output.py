@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from gridwright.cli.arguments import Reader
 from gridwright.errors import GridwrightError, environment_error
-from gridwright.refusals import refusal
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -145,5 +144,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 
 def _refused(path: Path, error: OSError) -> GridwrightError:
+    from gridwright.refusals import refusal
+
     why = refusal(path, error, "name a place that can be", writes=True)
     return environment_error(f"cannot be written: {why.reason}", where=str(path), remedy=why.remedy)
