@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
@@ -21,9 +20,11 @@ from gridwright.monitor.served_rows import (
     waiting_words,
 )
 from gridwright.report.table import Cell, Column, Table, TableRow, columns_of, keyed_row
-from gridwright.report.terminal.frame import framed, printed, say
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _WORDS = {
     Standing.MET: "met",
@@ -393,11 +394,16 @@ def size(value: float | None) -> Cell:
     return Cell(NOTHING if value is None else format_bytes(value), value=value)
 
 
-@printed
-def frame_text(console: Console, frame: Frame) -> None:
-    """Print all tables that have rows."""
-    for view in views(frame):
-        if view.rows:
-            console.print(framed(view, console))
-    for line in notes(frame):
-        say(console, line, "dim")
+def frame_text(frame: Frame) -> str:
+    """All tables that have rows, and notes, as this terminal shows them."""
+    from gridwright.report.terminal.frame import framed, printed, say
+
+    @printed
+    def text(console: Console) -> None:
+        for view in views(frame):
+            if view.rows:
+                console.print(framed(view, console))
+        for line in notes(frame):
+            say(console, line, "dim")
+
+    return text()
