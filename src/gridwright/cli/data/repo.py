@@ -101,7 +101,7 @@ def _of_bucket(url: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def open_repository(
+def _open_repository(
     flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool = False
 ) -> Iterator[OpenRepository]:
     """The repository that the flags name, opened; see `OpenRepository.open`. Raises GridwrightError."""
@@ -154,7 +154,7 @@ def _opened(flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool
 _OF_STORE = ("endpoint", "requester_pays", "requests_per_second")
 
 
-def linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None:
+def _linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None:
     """What the flags name, where a service carries it; None for all else. Raises GridwrightError."""
     if flags.directory is not None or flags.bucket is not None:
         return None
@@ -169,7 +169,7 @@ def linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None
 
 
 @contextlib.contextmanager
-def opened_linked(
+def _opened_linked(
     flags: RepositoryFlags, spec: GridSpec, directory: LinkedDirectory
 ) -> Iterator[LinkedRepository]:
     """The repository, with its bucket where it asks for that.
@@ -202,12 +202,12 @@ def opened_linked(
         yield linked
 
 
-def linked_report(
+def _linked_report(
     verb: str, flags: PathFlags, spec: GridSpec, directory: LinkedDirectory, unread_for_s: float = 0.0
 ) -> RepositoryReport:
     """What a verb did or would do. Raises GridwrightError, also for flags that the service does not know."""
     paths = below(directory.mounted, flags.paths)
-    with opened_linked(flags, spec, directory) as linked:
+    with _opened_linked(flags, spec, directory) as linked:
         dry_run = bool(getattr(flags, "dry_run", False))
         if verb == "verify":
             read = service_limits(spec, directory, "read") if dry_run else ()
@@ -268,15 +268,15 @@ def run_export(flags: ExportFlags) -> ExitStatus:
     Example: gridwright repo export archive --dry-run
     """
     flags = named(flags, of_units=True)
-    if (linked := linked_of(flags)) is not None:
-        return show(linked_report("export", flags, *linked), json=flags.json)
+    if (linked := _linked_of(flags)) is not None:
+        return show(_linked_report("export", flags, *linked), json=flags.json)
     from gridwright.repository.export import ExportOptions, export
 
     settings = settings_of(flags)
     if flags.changelog is not None:
         settings = replace(settings, changelog=flags.changelog)
     looks = flags.dry_run
-    with open_repository(flags, settings, looks=looks) as opened, _transfer_progress() as progress:
+    with _open_repository(flags, settings, looks=looks) as opened, _transfer_progress() as progress:
         refuse_ambiguous(flags, opened, asks_bucket=False)
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
         _timed(opened, report)
@@ -293,14 +293,14 @@ def run_import(flags: ImportFlags) -> ExitStatus:
     flags = named(flags, of_units=flags.from_ is None)
     if _is_migration(flags):
         return _run_migration(flags)
-    if (linked := linked_of(flags)) is not None:
-        return show(linked_report("import", flags, *linked), json=flags.json)
+    if (linked := _linked_of(flags)) is not None:
+        return show(_linked_report("import", flags, *linked), json=flags.json)
     if flags.names and flags.contents:
         raise input_error("names alone have no contents", where="--names", remedy="leave out one of both")
     from gridwright.repository.importing import ImportOptions, import_objects
 
     looks = flags.dry_run
-    with open_repository(flags, settings_of(flags), looks=looks) as opened, _transfer_progress() as progress:
+    with _open_repository(flags, settings_of(flags), looks=looks) as opened, _transfer_progress() as progress:
         refuse_ambiguous(flags, opened, asks_bucket=True)
         values = _values(flags, opened)
         report = import_objects(
@@ -328,15 +328,15 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
     Example: gridwright repo release archive --until-free 20%
     """
     flags = named(flags)
-    if (linked := linked_of(flags)) is not None:
+    if (linked := _linked_of(flags)) is not None:
         return show(
-            linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
+            _linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
             json=flags.json,
         )
     from gridwright.repository.chosen_paths import name_unknown
     from gridwright.repository.release import ReleaseOptions, release
 
-    with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
+    with _open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
         options = options_of(ReleaseOptions, _values(flags, opened))
         report = release(opened, options)
         name_unknown(opened, report, options.paths)
@@ -350,11 +350,11 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
     Example: gridwright repo verify archive
     """
     flags = named(flags)
-    if (linked := linked_of(flags)) is not None:
-        return show(linked_report("verify", flags, *linked), json=flags.json)
+    if (linked := _linked_of(flags)) is not None:
+        return show(_linked_report("verify", flags, *linked), json=flags.json)
     from gridwright.repository.verify import plan_verify, verify
 
-    with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
+    with _open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
         look = plan_verify if flags.dry_run else verify
         report = look(opened, below(opened.settings.directory, flags.paths))
         _timed(opened, report)
@@ -379,7 +379,7 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
         made = duplicate_of_grid(load_placed(flags.to), settings)
     if made.directory.resolve() == settings.directory.resolve():
         raise input_error("a file system is no duplicate of itself", where="--to", remedy="name another one")
-    with open_repository(flags, made, looks=flags.dry_run) as opened, _transfer_progress() as progress:
+    with _open_repository(flags, made, looks=flags.dry_run) as opened, _transfer_progress() as progress:
         report = import_objects(opened, ImportOptions(dry_run=flags.dry_run), progress=progress, ended=_timed)
     report.verb = "duplicate"
     return show(report, json=flags.json)
@@ -398,13 +398,13 @@ def _run_ls(flags: LsFlags) -> ExitStatus:
     flags = named(flags)
     from gridwright.repository.entries import list_entries
 
-    if (linked := linked_of(flags)) is not None:
+    if (linked := _linked_of(flags)) is not None:
         raise input_error(
             "a service carries it, which has all names as files",
             where=linked[1].name,
             remedy=f"list them: ls -l {linked[1].mounted}",
         )
-    with open_repository(flags, settings_of(flags), looks=True) as opened:
+    with _open_repository(flags, settings_of(flags), looks=True) as opened:
         report = opened.report("ls")
         entries = list(list_entries(opened, below(opened.settings.directory, flags.paths), report))
     Output("repo ls", json=flags.json).show(
@@ -613,13 +613,13 @@ def _linked(flags: StatusFlags, spec: GridSpec) -> Iterator[_Repository]:
 def _look(flags: StatusFlags, spec: GridSpec | None, settings: RepositorySettings) -> tuple[_Part, bool]:
     from gridwright.repository.status import repository_status
 
-    with open_repository(flags, settings, looks=True) as opened:
+    with _open_repository(flags, settings, looks=True) as opened:
         status = repository_status(opened, _back(spec, settings.name))
         return status, status.is_well
 
 
 def _look_linked(flags: StatusFlags, spec: GridSpec, directory: LinkedDirectory) -> tuple[_Part, bool]:
-    with opened_linked(flags, spec, directory) as repository:
+    with _opened_linked(flags, spec, directory) as repository:
         standing = repository.status(service_limits(spec, directory, "write"))
         return standing, standing.is_well
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -160,20 +160,20 @@ def run_workload_command(flags: WorkloadFlags) -> ExitStatus:
 
     reader = Reader()
     check_output(reader, "--profile", flags.profile)
-    limits = read_sweep_limits(flags, reader)
+    limits = _read_sweep_limits(flags, reader)
     options = reader.finish(read_workload_options(flags, reader))
     spec, place = load_with_place(flags.file, options.matrix)
     refuse_wide_launches(flags.matrix, options, place)
     libraries = library_directories(spec)
     make_libraries(spec)
     if limits is not None:
-        return run_sweep(flags.runs, options, limits, spec, libraries, place, json=flags.json)
+        return _run_sweep(flags.runs, options, limits, spec, libraries, place, json=flags.json)
     run = RunDirectory.of_spec(flags.runs, spec, command=typed_command(), what=["workload"])
     ended, result = carry_out(run, options, spec, libraries, place)
     show_workload(run, result, json=flags.json)
     status = run.exit_status(ended)
     if flags.profile is not None and ended == ExitStatus.DONE:
-        status = write_profiles_after_run(flags.profile, run.record, result, status)
+        status = _write_profiles_after_run(flags.profile, run.record, result, status)
     return status
 
 
@@ -306,7 +306,7 @@ def profile_(
             remedy="name a run of `gridwright workload` or `gridwright prove`: gridwright runs list",
         )
     with figures_of(loaded.path):
-        profiles, findings = write_profiles(out, loaded.run, loaded.workload, rate=rate)
+        profiles, findings = _write_profiles(out, loaded.run, loaded.workload, rate=rate)
     document = {
         "profiles": str(out),
         "tests": list(profiles.profiles),
@@ -471,7 +471,7 @@ def show_workload(
     Output("workload", json=json).show(document)
 
 
-def write_profiles(
+def _write_profiles(
     out: Path, run: RunRecord, workload: WorkloadRecord, *, rate: float | None = None
 ) -> tuple[Profiles, list[Finding]]:
     """Write the profiles of a run and say so on stderr. Raises GridwrightError."""
@@ -488,7 +488,7 @@ def write_profiles(
     return profiles, findings
 
 
-def write_profiles_after_run(
+def _write_profiles_after_run(
     out: Path, run: RunRecord, workload: WorkloadRecord, status: ExitStatus
 ) -> ExitStatus:
     """Write the profiles of a run whose results are printed already.
@@ -496,7 +496,7 @@ def write_profiles_after_run(
     What goes wrong is said on stderr; returns the exit status, which was `status` so far.
     """
     try:
-        write_profiles(out, run, workload)
+        _write_profiles(out, run, workload)
     except GridwrightError as error:
         for problem in error.problems:
             typer.echo(f"error: {problem}", err=True)
@@ -507,34 +507,15 @@ def write_profiles_after_run(
 WITHIN_S = 2 * 3600.0
 
 
-class SweepFlags(Protocol):
-    """The flags that have to do with a sweep, as they were typed."""
-
-    @property
-    def sweep(self) -> bool: ...  # noqa: D102 - a flag
-    @property
-    def up_to(self) -> int | None: ...  # noqa: D102
-    @property
-    def within(self) -> str | None: ...  # noqa: D102
-    @property
-    def streams(self) -> int | None: ...  # noqa: D102
-    @property
-    def keep(self) -> bool: ...  # noqa: D102
-    @property
-    def repeat(self) -> int: ...  # noqa: D102
-    @property
-    def profile(self) -> Path | None: ...  # noqa: D102
-
-
 @dataclass(frozen=True, slots=True)
-class SweepLimits:
+class _SweepLimits:
     """How far a sweep may go: streams, and seconds."""
 
     most: int
     within_s: float
 
 
-def read_sweep_limits(flags: SweepFlags, reader: Reader) -> SweepLimits | None:
+def _read_sweep_limits(flags: WorkloadFlags, reader: Reader) -> _SweepLimits | None:
     """The limits of a sweep, None where none is asked for; what does not go together is noted in `reader`."""
     from gridwright.workload.matrix import MAX_STREAMS
 
@@ -563,13 +544,13 @@ def read_sweep_limits(flags: SweepFlags, reader: Reader) -> SweepLimits | None:
     within = reader.seconds("--within", flags.within)
     if within is not None and not 1 <= within <= 30 * 86400:
         reader.problem(f"{within:g} is out of range", "--within", "from 1 s to 30 days, such as 30m")
-    return SweepLimits(most, WITHIN_S if within is None else within)
+    return _SweepLimits(most, WITHIN_S if within is None else within)
 
 
-def run_sweep(
+def _run_sweep(
     runs: Path,
     options: WorkloadOptions,
-    limits: SweepLimits,
+    limits: _SweepLimits,
     spec: GridSpec,
     libraries: Mapping[str, Path],
     place: OnGrid | None,
