@@ -27,6 +27,7 @@ from gridwright.trusted import why_untrusted_path
 from gridwright.watch.notifications import Notification
 
 if TYPE_CHECKING:
+    # pydantic takes longer to load than a notice takes to be sent.
     from gridwright.spec.monitoring import WatchSection
 
 
