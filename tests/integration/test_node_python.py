@@ -91,7 +91,7 @@ class Nodes:
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     made = Nodes(tmp_path)
     monkeypatch.setattr(node_python, "on_nodes", made.fan_out)
-    monkeypatch.setattr("gridwright.grid.fanout.on_nodes", made.fan_out)
+    monkeypatch.setattr("gridwright.grid.nodes.on_nodes", made.fan_out)
     return made
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.data.repo_opening import unopened
+from gridwright.cli.data.repo import unopened
 from gridwright.refusals import reason_of
 from gridwright.repository.keys import LEASE, Keys
 from gridwright.repository.lease import Lease

@@ -286,7 +286,7 @@ def test_commands_load_a_spec_in_one_way() -> None:
     # `--out` says what a file is that is there already; a lab asks whether its spec still names it.
     assert loading == {
         "cli/spec_file.py",
-        "cli/output_file.py",
+        "cli/output.py",
         "providers/lab/record.py",
         "spec/__init__.py",
     }

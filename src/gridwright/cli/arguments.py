@@ -326,3 +326,30 @@ def confirm(question: str, *, yes: bool) -> None:
         raise KeyboardInterrupt from None
     if not wanted:
         raise input_error("nothing is removed", remedy="run it again when it is wanted")
+
+
+Servers = Annotated[
+    str | None,
+    typer.Option(
+        "--servers",
+        metavar="HOSTS",
+        help="Servers of file systems to ask as well, such as oss[1-4],mds1.",
+    ),
+]
+
+
+def named_servers(reader: Reader, servers: str | None, *, no_grid: bool) -> list[str]:
+    """The names of servers; what is wrong with them is noted. `no_grid`: there is none to reach them from."""
+    from gridwright.spec.hosts import expand_hosts
+    from gridwright.yamltext.fields import FieldError
+
+    if servers is None:
+        return []
+    if no_grid:
+        reader.problem("servers are reached from the head node of a grid", "--servers", "name its FILE")
+        return []
+    try:
+        return expand_hosts(servers)
+    except FieldError as error:
+        reader.problem(error.text, "--servers", error.remedy)
+        return []

@@ -162,6 +162,11 @@ def open_grid(file: Path | None) -> Grid:
     return Grid.open(load_placed(file))
 
 
+def grid_here(file: Path | None) -> Grid | None:
+    """The grid of a spec, or of ./grid.yaml, open; None where there is neither. Raises GridwrightError."""
+    return None if file is None and not has_default_spec() else open_grid(file)
+
+
 _MOUNTS = Path("/proc/mounts")
 
 

@@ -298,8 +298,8 @@ class Grid:
         for each node. Without `by_jobs` nodes have no answer where only a job on each would have it.
         Raises GridwrightError where the head node is not there.
         """
-        from gridwright.grid.fanout import on_nodes
         from gridwright.grid.node_python import with_python
+        from gridwright.grid.nodes import on_nodes
 
         if command[0] != sys.executable:
             return on_nodes(self.head, nodes, command, stdin=stdin, timeout_s=timeout_s)

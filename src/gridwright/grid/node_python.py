@@ -23,7 +23,7 @@ from pathlib import Path
 from gridwright import __version__
 from gridwright.commands import CommandOutput
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error
-from gridwright.grid.fanout import on_nodes
+from gridwright.grid.nodes import on_nodes
 from gridwright.schedulers.head_node import HeadNode
 from gridwright.schedulers.ssh_head import UNREACHABLE, why_no_ssh
 from gridwright.spec import FILESYSTEMS, PROVIDERS, SCHEDULERS, GridSpec
@@ -32,7 +32,7 @@ from gridwright.trusted import untrusted
 
 FIND_S = 20.0
 """For a node to say which Pythons it has."""
-UNPACK_S = 120.0
+_UNPACK_S = 120.0
 """For 6 MB over a slow line, and a start of Python from a shared home directory."""
 _HERE = Path(__file__).parent
 
@@ -78,7 +78,7 @@ class NodePythons:
         for node, answer in on_nodes(self._head, nodes, asked, timeout_s=FIND_S).items():
             if answer is None:
                 continue
-            word, _, rest = last_line(answer.stdout).partition(" ")
+            word, _, rest = _last_line(answer.stdout).partition(" ")
             machine, _, python = rest.partition(" ")
             if word == "has":
                 self._found[node] = rest
@@ -99,11 +99,11 @@ class NodePythons:
         """Copy their part to nodes; returns losses."""
         part = node_part(self._extensions)
         command = script("unpack_part.sh", part.name, python)
-        answers = on_nodes(self._head, nodes, command, stdin=part.content, timeout_s=UNPACK_S)
+        answers = on_nodes(self._head, nodes, command, stdin=part.content, timeout_s=_UNPACK_S)
         losses = {}
         for node, answer in answers.items():
             if answer is not None and answer.status == 0:
-                self._found[node] = last_line(answer.stdout)
+                self._found[node] = _last_line(answer.stdout)
             else:
                 losses[node] = f"gridwright {__version__} cannot be brought to it: {_why(answer)}"
         return losses
@@ -116,11 +116,11 @@ def script(name: str, *arguments: str) -> Sequence[str]:
 
 def _why(answer: CommandOutput | None) -> str:
     if answer is None:
-        return f"no end within {UNPACK_S:.0f} s"
+        return f"no end within {_UNPACK_S:.0f} s"
     return why_no_ssh(answer.stderr.decode(errors="replace")) or f"exit status {answer.status}"
 
 
-def last_line(text: bytes) -> str:
+def _last_line(text: bytes) -> str:
     """The last line: what a login prints on its way comes before."""
     lines = text.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
@@ -240,7 +240,7 @@ class SharedPython:
         asked = (str(self._environment), str(sys.version_info.minor), _LACKING, *packages.modules)
         answer = self._head.run(script("find_modules.sh", *asked), timeout_s=LOOK_S)
         interpreters = _parse_interpreters(answer.stdout)
-        machine = last_line(answer.stdout)
+        machine = _last_line(answer.stdout)
         if machine != platform.machine():
             raise environment_error(
                 f"it is {machine or 'of unknown kind'}, and this Gridwright is for {platform.machine()}",
@@ -285,7 +285,7 @@ class SharedPython:
         answer = self._head.run(script("unpack_part.sh", *asked, "look"), timeout_s=LOOK_S)
         if answer.status != 0:
             command = script("unpack_part.sh", *asked)
-            answer = self._head.run(command, stdin=self._part.content, timeout_s=UNPACK_S)
+            answer = self._head.run(command, stdin=self._part.content, timeout_s=_UNPACK_S)
         if answer.status != 0:
             raise environment_error(
                 f"gridwright {__version__} cannot be brought to the grid: {_why(answer)}",
@@ -293,7 +293,7 @@ class SharedPython:
                 remedy="name a directory that all nodes share, and that you may write to, with `state:` in "
                 "the grid spec",
             )
-        return last_line(answer.stdout)
+        return _last_line(answer.stdout)
 
     def _check(self, python: str, packages: Packages, nodes: Collection[str]) -> None:
         """Raise GridwrightError where a node cannot run it, or lacks something that the head node has."""

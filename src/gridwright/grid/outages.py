@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from gridwright.errors import GridwrightError
-from gridwright.grid.fanout import on_nodes
+from gridwright.grid.nodes import on_nodes
 from gridwright.schedulers import scheduler_kind
 from gridwright.spec.hosts import fold_hosts
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from gridwright.monitor.frame import Frame
 from gridwright.monitor.job_rows import JobLoad
@@ -21,9 +20,11 @@ from gridwright.monitor.served_rows import (
     waiting_words,
 )
 from gridwright.report.table import Cell, Column, Table, TableRow, columns_of, keyed_row
-from gridwright.report.terminal.frame import framed, printed, say
 from gridwright.spec.hosts import fold_hosts
 from gridwright.units import format_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _WORDS = {
     Standing.MET: "met",
@@ -208,7 +209,7 @@ def _waits(row: JobLoad) -> Cell:
 
 def notes(frame: Frame, chosen: Chosen = _ALL) -> list[str]:
     """What a reader has to know of the figures."""
-    found = [*recovery_lines(frame, chosen)]
+    found = [*_recovery_lines(frame, chosen)]
     found += [f"{row.node} is away: {row.absent}" for row in frame.nodes if row.absent]
     found += [line for row in frame.nodes for line in _silent(row)]
     found += [f"{row.filesystem}: {row.note}" for row in frame.libraries if row.note]
@@ -274,7 +275,7 @@ def served_views(frame: Frame, chosen: Chosen) -> list[Table]:
     return [view for view in found if view.rows]
 
 
-def recovery_lines(frame: Frame, chosen: Chosen | None = None) -> Iterator[str]:
+def _recovery_lines(frame: Frame, chosen: Chosen | None = None) -> Iterator[str]:
     """A line for each file system whose targets wait for clients."""
     names = sorted({row.filesystem for row in frame.recovery if chosen is None or chosen.has(row.filesystem)})
     for name in names:
@@ -393,11 +394,16 @@ def size(value: float | None) -> Cell:
     return Cell(NOTHING if value is None else format_bytes(value), value=value)
 
 
-@printed
-def frame_text(console: Console, frame: Frame) -> None:
-    """Print all tables that have rows."""
-    for view in views(frame):
-        if view.rows:
-            console.print(framed(view, console))
-    for line in notes(frame):
-        say(console, line, "dim")
+def frame_text(frame: Frame) -> str:
+    """All tables that have rows, and notes, as this terminal shows them."""
+    from gridwright.report.terminal.frame import framed, printed, say
+
+    @printed
+    def text(console: Console) -> None:
+        for view in views(frame):
+            if view.rows:
+                console.print(framed(view, console))
+        for line in notes(frame):
+            say(console, line, "dim")
+
+    return text()

@@ -41,7 +41,7 @@ def unit_text(unit: str) -> str:
     return _SCALES[unit][0]
 
 
-def value_text(value: float | None, unit: str) -> str:
+def _value_text(value: float | None, unit: str) -> str:
     """A value with three significant digits, in the unit that unit_text names."""
     if value is None:
         return ABSENT
@@ -49,7 +49,7 @@ def value_text(value: float | None, unit: str) -> str:
     return f"{shown:.2f}" if unit == "ratio" else plain(shown)
 
 
-def error_text(error: float | None) -> str:
+def _error_text(error: float | None) -> str:
     """A signed error in percent; what rounds to nothing has no sign."""
     if error is None:
         return ABSENT
@@ -65,7 +65,7 @@ def by_reason(rows: Iterable[PaperRow]) -> dict[str, list[str]]:
     """Figures with their errors, by the reason that they share."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        figure = row.quantity if row.error is None else f"{row.quantity} ({error_text(row.error)})"
+        figure = row.quantity if row.error is None else f"{row.quantity} ({_error_text(row.error)})"
         found.setdefault(row.why, []).append(f"{figure} [{row.fact_id}]")
     return found
 
@@ -213,9 +213,9 @@ def _figure(row: PaperRow, missed: str) -> list[str | Cell]:
         f"`{row.fact_id}`",
         row.quantity,
         unit_text(row.unit),
-        value_text(row.predicted, row.unit),
-        value_text(row.published, row.unit),
-        Cell(error_text(row.error), style="yellow" if row.missed else ""),
+        _value_text(row.predicted, row.unit),
+        _value_text(row.published, row.unit),
+        Cell(_error_text(row.error), style="yellow" if row.missed else ""),
         roles[row.role],
     ]
 

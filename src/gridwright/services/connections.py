@@ -143,7 +143,7 @@ class Listener(socket.socket):
         self._open: dict[int, AcceptedConnection] = {}
         self._changed = threading.Condition(self.lock)
         self._watches = False
-        self._users = PeerUsers()
+        self._users = _PeerUsers()
         self.ending: set[AcceptedConnection] = set()
         """Those that were shut, and have their descriptors until whoever serves them closes them."""
 
@@ -326,7 +326,7 @@ def _unmapped(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-class PeerUsers:
+class _PeerUsers:
     """Asks the kernel which user of this machine is at the other end of connections. One thread uses it."""
 
     def __init__(self) -> None:

@@ -27,6 +27,7 @@ from gridwright.trusted import why_untrusted_path
 from gridwright.watch.notifications import Notification
 
 if TYPE_CHECKING:
+    # pydantic takes longer to load than a notice takes to be sent.
     from gridwright.spec.monitoring import WatchSection
 
 
@@ -120,13 +121,13 @@ def receiver_problems(receivers: dict[str, AnyReceiver]) -> list[Problem]:
             found.append(Problem(f"there is no program {receiver.words[0]}", where=name, remedy=remedy))
         if isinstance(receiver, WebReceiver):
             if receiver.secret_file is not None:
-                found += secret_problem(receiver.secret_file, name)
+                found += _secret_problem(receiver.secret_file, name)
             elif not os.environ.get(SECRET_VARIABLE):
                 remedy = f"name a file with a secret (secret_file, --secret-file), or set {SECRET_VARIABLE}"
                 found.append(Problem("nothing signs notices for the webhook", where=name, remedy=remedy))
         if isinstance(receiver, MailReceiver):
             if receiver.password_file is not None:
-                found += secret_problem(receiver.password_file, name)
+                found += _secret_problem(receiver.password_file, name)
             if (receiver.user is None) is not (receiver.password_file is None):
                 remedy = "write user and password_file, both or neither"
                 found.append(Problem("half of a login at the mail server", where=name, remedy=remedy))
@@ -141,7 +142,7 @@ _MOST = 4096
 
 def read_secret(path: str) -> str:
     """The first line. Raises GridwrightError (ENVIRONMENT)."""
-    for problem in secret_problem(path, path):
+    for problem in _secret_problem(path, path):
         raise environment_error(problem.what, where=problem.where, remedy=problem.remedy)
     try:
         with open_file(Path(path)) as file:
@@ -150,7 +151,7 @@ def read_secret(path: str) -> str:
         raise _unreadable(path, str(getattr(error, "strerror", None) or "it is no text")) from error
 
 
-def secret_problem(path: str, where: str) -> list[Problem]:
+def _secret_problem(path: str, where: str) -> list[Problem]:
     """Why a file is not taken for a secret: it is not there, empty, or everybody can read it."""
     try:
         found = os.stat(path)  # noqa: PTH116 - path and errors as they are

@@ -29,7 +29,7 @@ class YamlNode:
     """
 
     index: int
-    value: Scalar | list[YamlNode] | dict[str, Entry]
+    value: _Scalar | list[YamlNode] | dict[str, Entry]
     doubtful: bool = False
     incomplete: bool = False
     weight: int = 1
@@ -161,7 +161,7 @@ class _Composer:
         if is_plain and text == "<<" and self.at_key():
             self.report(index, "the merge key << is not used here", "write the fields out")
             node.doubtful = True
-        elif is_plain and (doubt := ambiguity(text)):
+        elif is_plain and (doubt := _ambiguity(text)):
             self.report(index, *doubt)
             node.value, node.doubtful = text, True
         if event.anchor:
@@ -256,7 +256,7 @@ def compose(source: SourceText, of: FileFormat) -> Document:
     except _TooMuchError:
         return Document(None, composer.problems)
     except YAMLError as error:
-        return Document(None, [*composer.problems, *syntax_problems(source, error, composer.last_index)])
+        return Document(None, [*composer.problems, *_syntax_problems(source, error, composer.last_index)])
     except (ValueError, OverflowError, LookupError, TypeError, AttributeError, AssertionError):
         # The parser's own slips on odd escapes and tags; the text is wrong all the same.
         problem = source.problem(
@@ -266,7 +266,7 @@ def compose(source: SourceText, of: FileFormat) -> Document:
     return Document(composer.root, composer.problems)
 
 
-Scalar = str | int | float | bool | None
+_Scalar = str | int | float | bool | None
 
 _NULL = ("", "~", "null", "Null", "NULL")
 _BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -282,7 +282,7 @@ _UNDERSCORE = re.compile(r"[-+]?[0-9][0-9_]*_[0-9_]*(\.[0-9_]*)?", re.ASCII)
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9]*)?", re.ASCII)
 
 
-def resolve(text: str) -> Scalar:
+def resolve(text: str) -> _Scalar:
     """The value of an unquoted scalar in the core schema of YAML 1.2."""
     if text in _NULL:
         return None
@@ -296,7 +296,7 @@ def resolve(text: str) -> Scalar:
     return text
 
 
-def ambiguity(text: str) -> tuple[str, str] | None:
+def _ambiguity(text: str) -> tuple[str, str] | None:
     """What is doubtful in an unquoted scalar, and the remedy; None when all readers agree.
 
     Readers of YAML 1.1 (most of them) and of YAML 1.2 differ on these, and a file must mean the
@@ -360,7 +360,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
 _SHOW_START = ("while scanning a quoted scalar", "expected ',' or ']'", "expected ',' or '}'")
 
 
-def syntax_problems(source: SourceText, error: Exception, last_index: int) -> list[Problem]:
+def _syntax_problems(source: SourceText, error: Exception, last_index: int) -> list[Problem]:
     """All that can be said about a text the YAML parser gave up on.
 
     Tabs in the indentation are reported each, since one is seldom alone.

@@ -72,7 +72,7 @@ def parse(
         made = model.model_validate(data, context=dict(context or {}))
     except ValidationError as error:
         problems += explain(error, model, of, source, document, data)
-    problems += empty_values(model, source, document, data)
+    problems += _empty_values(model, source, document, data)
     if problems or made is None:
         raise _failure(problems)
     return made, source.text
@@ -202,7 +202,7 @@ def explain(
     return problems
 
 
-def empty_values(
+def _empty_values(
     root: type[Section],
     source: SourceText,
     document: Document,

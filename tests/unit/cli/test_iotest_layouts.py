@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gridwright.cli.prove import iotest_layouts
-from gridwright.cli.prove.iotest_layouts import with_layout, with_layouts
+from gridwright.cli.prove.iotest import with_layout, with_layouts
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.filesystems.layout import layout_text
 from gridwright.iotest.recorded import directory_target, library_targets
@@ -50,7 +49,8 @@ def test_each_library_has_the_layout_of_that_name(
 
 def test_a_directory_is_asked_for_its_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
     target = directory_target(Path("/lake/data"), "directory", None)
-    monkeypatch.setattr(iotest_layouts, "call_bounded", lambda *_: SimpleNamespace(filesystem_type="lustre"))
+    lustre, nfs = SimpleNamespace(filesystem_type="lustre"), SimpleNamespace(filesystem_type="nfs4")
+    monkeypatch.setattr("gridwright.bounded.call_bounded", lambda *_: lustre)
     tried = with_layout(target, "-E 1G -c 1 -E -1 -c 8")
     assert tried.layout is not None
     assert layout_text(tried.layout.layout) == "-E 1G -c 1 -E -1 -c 8"
@@ -58,7 +58,7 @@ def test_a_directory_is_asked_for_its_file_system(monkeypatch: pytest.MonkeyPatc
         with_layout(target, "2001")
     with pytest.raises(GridwrightError, match="a directory has no grid spec, by which auto is known"):
         with_layout(target, "auto")
-    monkeypatch.setattr(iotest_layouts, "call_bounded", lambda *_: SimpleNamespace(filesystem_type="nfs4"))
+    monkeypatch.setattr("gridwright.bounded.call_bounded", lambda *_: nfs)
     with pytest.raises(GridwrightError, match="on nfs4 nobody chooses") as refused:
         with_layout(target, "4")
     assert refused.value.status == ExitStatus.INPUT

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridwright.cli.arguments import Reader
-from gridwright.cli.output_file import check_output, next_name, what_is_there
+from gridwright.cli.output import check_output, next_name, what_is_there
 from gridwright.errors import ExitStatus, GridwrightError
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 PROGRAM = """\
-import gridwright.grid.fanout, os
+import gridwright.grid.nodes, os
 from ClusterShell.Worker.EngineClient import EngineClient
 client = EngineClient(None, None, False, -1, False)
 reading, writing = os.pipe()

@@ -312,7 +312,7 @@ def test_the_log_is_bounded_and_a_torn_line_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "w"
-    monkeypatch.setattr(state, "MOST_BYTES", 3000)
+    monkeypatch.setattr(state, "MOST_LOG_BYTES", 3000)
     place.mkdir()
     for number in range(1, 61):
         line = LoggedChange(number, 0.0, "opened", "library-hangs", ["compute2"], "data", "error", 0.0, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridwright.cli.prove.workload_running import load_with_place
+from gridwright.cli.prove.workload import load_with_place
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.grid.grid import Grid
 from gridwright.runs.directory import RunDirectory

@@ -12,18 +12,17 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gridwright.atomic import write_atomically
-from gridwright.beneath import Beneath, descriptor_path
 from gridwright.cli.arguments import Json, SpecFile, read_path
 from gridwright.cli.output import LazyResult, Output
 from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error
-from gridwright.trusted import open_directory, open_file, read_file, untrusted
+
+if TYPE_CHECKING:
+    from gridwright.beneath import Beneath
 
 Out = Annotated[
     Path, typer.Option("--out", metavar="DIR", parser=read_path, help="The directory to write them to.")
@@ -113,6 +112,9 @@ def write_rendered(
     that were not written here, or, without `overwrite`, that were edited since; ENVIRONMENT where the file
     system refuses, or other users can write there.
     """
+    from gridwright.beneath import Beneath, descriptor_path
+    from gridwright.trusted import open_directory
+
     if os.path.lexists(directory) and not directory.is_dir():
         raise input_error(f"{directory} is no directory", where="--out", remedy=_ELSEWHERE)
     try:
@@ -139,6 +141,8 @@ def _ours(opened: int, directory: Path) -> dict[str, set[str]]:
 
     The list says what is overwritten and removed: it is believed where nobody else can have written it.
     """
+    from gridwright.trusted import read_file
+
     try:
         content = json.loads(read_file(opened, LIST, _MOST_LIST_BYTES))
         names = {str(name): {str(digest) for digest in digests} for name, digests in content["files"].items()}
@@ -158,6 +162,8 @@ def _ours(opened: int, directory: Path) -> dict[str, set[str]]:
 
 def _check_way(beneath: Beneath, directory: Path, name: str) -> None:
     """Raise GridwrightError where another user can exchange a directory on the way to a file, or made it."""
+    from gridwright.trusted import untrusted
+
     try:
         others = beneath.writers(os.fsencode(name)) - {0, os.geteuid()}
     except FileNotFoundError:
@@ -220,6 +226,8 @@ def _write(
     beneath: Beneath, files: Mapping[str, str | bytes], ours: Mapping[str, set[str]]
 ) -> list[RenderedFile]:
     """The list is written first with what may be there, so that a render that was killed can be repeated."""
+    from gridwright.atomic import write_atomically
+
     wanted = {name: {_digest(_bytes(content))} for name, content in files.items()}
     if dict(ours) != wanted:
         _write_list(
@@ -246,6 +254,8 @@ def _write(
 
 def _holds(directory: int, name: str, content: bytes, mode: int) -> bool:
     """Whether a file that is believed has this content, and lets in nobody beyond its mode."""
+    from gridwright.trusted import open_file
+
     try:
         with os.fdopen(open_file(directory, name), "rb") as file:
             lets_in = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & ~(mode | 0o111)
@@ -255,6 +265,8 @@ def _holds(directory: int, name: str, content: bytes, mode: int) -> bool:
 
 
 def _write_list(beneath: Beneath, files: Mapping[str, set[str]]) -> None:
+    from gridwright.atomic import write_atomically
+
     content = {"schema": 1, "files": {name: sorted(files[name]) for name in sorted(files)}}
     write_atomically(LIST, json.dumps(content, indent=2) + "\n", _MODE, directory=beneath.root)
 
@@ -264,4 +276,6 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def _digest(content: bytes) -> str:
+    from hashlib import sha256
+
     return sha256(content).hexdigest()

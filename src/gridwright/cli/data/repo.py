@@ -1,9 +1,15 @@
-"""`gridwright repo`: what moves a library's files to object storage and back, and compares both."""
+"""`gridwright repo`: what moves a library's files to object storage and back, and compares both.
+
+A repository and its store are opened for a command, with what a killed command or an older release left. One
+that a service of the cloud carries is not opened: its verbs, as flags have them, are here, too.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import shlex
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,27 +39,211 @@ from gridwright.cli.data.repo_flags import (
     status_settings,
 )
 from gridwright.cli.data.repo_of_grid import duplicate_of_grid
-from gridwright.cli.data.repo_opening import (
-    linked_of,
-    linked_report,
-    open_repository,
-    opened_linked,
-    service_limits,
-    unopened,
-)
 from gridwright.cli.data.serve import run_serve
 from gridwright.cli.named_spec import naming_spec
 from gridwright.cli.output import LazyResult, Output
 from gridwright.cli.spec_file import load_placed
+from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
-from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error
-from gridwright.refusals import reason_of
+from gridwright.errors import ExitStatus, GridwrightError, Problem, environment_error, input_error
+from gridwright.refusals import reason_of, refusal
+from gridwright.units import counted
 
 if TYPE_CHECKING:
+    from gridwright.filesystems.resources import Operation
+    from gridwright.providers.provider import LinkedRepository
     from gridwright.repository.forecast import TransferLimit
+    from gridwright.repository.s3.s3_store import S3Store
     from gridwright.repository.settings import OpenRepository, RepositoryReport, RepositorySettings
     from gridwright.spec import GridSpec
     from gridwright.spec.linked import LinkedDirectory
+
+
+def _opened_store(flags: RepositoryFlags, bucket_url: str, endpoint: str | None) -> S3Store:
+    """The store of a bucket, as the flags have it reached. Raises GridwrightError."""
+    from gridwright.repository.s3.connection import BucketLocation, connect
+    from gridwright.repository.s3.request_threads import Pace
+    from gridwright.repository.s3.s3_store import S3Store
+
+    rate = flags.requests_per_second
+    if rate is not None and rate <= 0:
+        raise input_error("no requests at all do nothing", where="--requests-per-second", remedy="write 100")
+    connection = connect(
+        BucketLocation.parse(bucket_url).bucket,
+        endpoint_url=flags.endpoint or endpoint,
+        requester_pays=flags.requester_pays,
+    )
+    return S3Store(connection, pace=Pace(rate))
+
+
+def unopened(directory: Path, what: str, error: OSError) -> GridwrightError:
+    """The error of a repository's directory that cannot be looked into: whose it is, and the next step."""
+    helps = f"mount its file system, or make it: mkdir -p {shlex.quote(str(directory))}"
+    why = refusal(directory, error, helps if isinstance(error, FileNotFoundError) else "run as its owner")
+    return environment_error(f"{what}: {why.reason}", where=str(directory), remedy=why.remedy)
+
+
+_COLLECTION = (20_000, 20, 20)
+"""Objects that are made before a collection: rows have no cycles, and those of exceptions are few."""
+
+
+@contextlib.contextmanager
+def _of_bucket(url: str) -> Iterator[None]:
+    """Have a bucket that is not there named as the user did, whatever key the store was asked for."""
+    from gridwright.repository.store import StoreError, StoreFault
+
+    try:
+        yield
+    except StoreError as error:
+        if error.fault is not StoreFault.NO_BUCKET:
+            raise
+        raise GridwrightError(replace(error.problems[0], where=url), status=error.status) from error
+
+
+@contextlib.contextmanager
+def _open_repository(
+    flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool = False
+) -> Iterator[OpenRepository]:
+    """The repository that the flags name, opened; see `OpenRepository.open`. Raises GridwrightError."""
+    with _of_bucket(settings.bucket_url), _opened(flags, settings, looks=looks) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def _opened(flags: RepositoryFlags, settings: RepositorySettings, *, looks: bool) -> Iterator[OpenRepository]:
+    from gridwright.repository.keys import shown
+    from gridwright.repository.release import put_back_left
+    from gridwright.repository.settings import OpenRepository
+    from gridwright.repository.state_failures import FULL, state_failure
+    from gridwright.repository.unfinished import remove_placeholders
+
+    store = _opened_store(flags, settings.bucket_url, settings.endpoint)
+    # What was imported so far stays; looking through it again and again takes a fifth of the CPU.
+    gc.freeze()
+    gc.set_threshold(*_COLLECTION)
+    try:
+        opened = OpenRepository.open(settings, store, looks=looks)
+    except OSError as error:
+        raise unopened(settings.directory, "the directory cannot be opened", error) from error
+    if opened.known.state.note:
+        say(opened.known.state.note)
+    try:
+        if not looks:
+            removed, problems = remove_placeholders(opened)
+            if removed:
+                say(
+                    f"{counted(removed, 'file')} without content here, which gave zeros to readers, had to "
+                    "be removed; objects are in the bucket (gridwright repo ls, gridwright repo import)"
+                )
+            for path, why in (*problems, *put_back_left(opened)):
+                say(f"{shown(path)}: {why}")
+        yield opened
+        opened.known.flush()
+    except (OSError, sqlite3.Error) as error:
+        if isinstance(error, sqlite3.Error) or error.errno in FULL:
+            raise state_failure(error, opened.known.file, beside=[settings.directory]) from error
+        raise environment_error(
+            f"the repository's files cannot be worked on: {reason_of(error, named=True)}",
+            where=str(settings.directory),
+        ) from error
+    finally:
+        with contextlib.suppress(sqlite3.Error, OSError):
+            opened.close()
+
+
+_OF_STORE = ("endpoint", "requester_pays", "requests_per_second")
+
+
+def _linked_of(flags: RepositoryFlags) -> tuple[GridSpec, LinkedDirectory] | None:
+    """What the flags name, where a service carries it; None for all else. Raises GridwrightError."""
+    if flags.directory is not None or flags.bucket is not None:
+        return None
+    from gridwright.spec.linked import linked_directories
+
+    spec = load_placed(flags.grid)
+    directories = linked_directories(spec)
+    name = flags.name
+    if name is None and len({*spec.repositories, *directories}) == 1:
+        name = next(iter(directories), None)
+    return (spec, directories[name]) if name in directories else None
+
+
+@contextlib.contextmanager
+def _opened_linked(
+    flags: RepositoryFlags, spec: GridSpec, directory: LinkedDirectory
+) -> Iterator[LinkedRepository]:
+    """The repository, with its bucket where it asks for that.
+
+    Raises GridwrightError, also for flags that the service has nothing for.
+    """
+    from gridwright.providers.provider import Caller, links_of
+
+    repository = spec.repositories.get(directory.name)
+    endpoint = None if repository is None else repository.endpoint
+    with contextlib.ExitStack() as opened:
+
+        def open_store() -> S3Store:
+            return opened.enter_context(
+                contextlib.closing(_opened_store(flags, directory.link.bucket, endpoint))
+            )
+
+        linked = links_of(spec, directory).linked_repository(spec, directory, open_store, Caller(say))
+        if refused := [each for each in _given(flags) if each in linked.refused_flags]:
+            raise GridwrightError(
+                *(
+                    Problem(
+                        linked.refused_flags[each].what,
+                        where=each,
+                        remedy=linked.refused_flags[each].remedy,
+                    )
+                    for each in refused
+                )
+            )
+        yield linked
+
+
+def _linked_report(
+    verb: str, flags: PathFlags, spec: GridSpec, directory: LinkedDirectory, unread_for_s: float = 0.0
+) -> RepositoryReport:
+    """What a verb did or would do. Raises GridwrightError, also for flags that the service does not know."""
+    paths = below(directory.mounted, flags.paths)
+    with _opened_linked(flags, spec, directory) as linked:
+        dry_run = bool(getattr(flags, "dry_run", False))
+        if verb == "verify":
+            read = service_limits(spec, directory, "read") if dry_run else ()
+            return linked.verify(paths, read, dry_run=dry_run)
+        return _task(verb, linked, paths, unread_for_s, dry_run=dry_run)
+
+
+def service_limits(spec: GridSpec, directory: LinkedDirectory, way: Operation) -> Sequence[TransferLimit]:
+    """What limits the file system when it is read or written, where the model knows it."""
+    from gridwright.model.grid import grid_model
+    from gridwright.model.node_alone import limits_of_service
+    from gridwright.repository.forecast import TransferLimit
+
+    try:
+        limits = limits_of_service(grid_model(spec), directory.filesystem)[way]
+    except GridwrightError:
+        # A grid that cannot be predicted still has a status.
+        return ()
+    return [TransferLimit(limit.what, limit.bytes_per_s) for limit in limits]
+
+
+def _task(
+    verb: str, linked: LinkedRepository, paths: Sequence[bytes], unread_for_s: float, *, dry_run: bool
+) -> RepositoryReport:
+    if verb == "export":
+        return linked.export(paths, dry_run=dry_run)
+    if verb == "import":
+        return linked.import_names(paths, dry_run=dry_run)
+    return linked.release(paths, unread_for_s, dry_run=dry_run)
+
+
+def _given(flags: RepositoryFlags) -> Iterator[str]:
+    """Flags that say more than which files: services have nothing for some of them."""
+    for flag in ("deletions", "prefer", "contents", "restore", "until_free", *_OF_STORE):
+        if getattr(flags, flag, None):
+            yield f"--{flag.replace('_', '-')}"
 
 
 repo = plain_app(
@@ -78,15 +268,15 @@ def run_export(flags: ExportFlags) -> ExitStatus:
     Example: gridwright repo export archive --dry-run
     """
     flags = named(flags, of_units=True)
-    if (linked := linked_of(flags)) is not None:
-        return show(linked_report("export", flags, *linked), json=flags.json)
+    if (linked := _linked_of(flags)) is not None:
+        return show(_linked_report("export", flags, *linked), json=flags.json)
     from gridwright.repository.export import ExportOptions, export
 
     settings = settings_of(flags)
     if flags.changelog is not None:
         settings = replace(settings, changelog=flags.changelog)
     looks = flags.dry_run
-    with open_repository(flags, settings, looks=looks) as opened, transfer_progress() as progress:
+    with _open_repository(flags, settings, looks=looks) as opened, _transfer_progress() as progress:
         refuse_ambiguous(flags, opened, asks_bucket=False)
         report = export(opened, options_of(ExportOptions, _values(flags, opened)), progress)
         _timed(opened, report)
@@ -101,16 +291,16 @@ def run_import(flags: ImportFlags) -> ExitStatus:
     Example: gridwright repo import archive
     """
     flags = named(flags, of_units=flags.from_ is None)
-    if is_migration(flags):
-        return run_migration(flags)
-    if (linked := linked_of(flags)) is not None:
-        return show(linked_report("import", flags, *linked), json=flags.json)
+    if _is_migration(flags):
+        return _run_migration(flags)
+    if (linked := _linked_of(flags)) is not None:
+        return show(_linked_report("import", flags, *linked), json=flags.json)
     if flags.names and flags.contents:
         raise input_error("names alone have no contents", where="--names", remedy="leave out one of both")
     from gridwright.repository.importing import ImportOptions, import_objects
 
     looks = flags.dry_run
-    with open_repository(flags, settings_of(flags), looks=looks) as opened, transfer_progress() as progress:
+    with _open_repository(flags, settings_of(flags), looks=looks) as opened, _transfer_progress() as progress:
         refuse_ambiguous(flags, opened, asks_bucket=True)
         values = _values(flags, opened)
         report = import_objects(
@@ -138,15 +328,15 @@ def run_release(flags: ReleaseFlags) -> ExitStatus:
     Example: gridwright repo release archive --until-free 20%
     """
     flags = named(flags)
-    if (linked := linked_of(flags)) is not None:
+    if (linked := _linked_of(flags)) is not None:
         return show(
-            linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
+            _linked_report("release", flags, *linked, _values_of(flags)["unread_for_s"] or 0.0),
             json=flags.json,
         )
     from gridwright.repository.release import ReleaseOptions, release
     from gridwright.repository.scan import name_unknown
 
-    with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
+    with _open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
         options = options_of(ReleaseOptions, _values(flags, opened))
         report = release(opened, options)
         name_unknown(opened, report, options.paths)
@@ -160,11 +350,11 @@ def run_verify(flags: VerifyFlags) -> ExitStatus:
     Example: gridwright repo verify archive
     """
     flags = named(flags)
-    if (linked := linked_of(flags)) is not None:
-        return show(linked_report("verify", flags, *linked), json=flags.json)
+    if (linked := _linked_of(flags)) is not None:
+        return show(_linked_report("verify", flags, *linked), json=flags.json)
     from gridwright.repository.verify import plan_verify, verify
 
-    with open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
+    with _open_repository(flags, settings_of(flags), looks=flags.dry_run) as opened:
         look = plan_verify if flags.dry_run else verify
         report = look(opened, below(opened.settings.directory, flags.paths))
         _timed(opened, report)
@@ -189,7 +379,7 @@ def run_duplicate(flags: DuplicateFlags) -> ExitStatus:
         made = duplicate_of_grid(load_placed(flags.to), settings)
     if made.directory.resolve() == settings.directory.resolve():
         raise input_error("a file system is no duplicate of itself", where="--to", remedy="name another one")
-    with open_repository(flags, made, looks=flags.dry_run) as opened, transfer_progress() as progress:
+    with _open_repository(flags, made, looks=flags.dry_run) as opened, _transfer_progress() as progress:
         report = import_objects(opened, ImportOptions(dry_run=flags.dry_run), progress=progress, ended=_timed)
     report.verb = "duplicate"
     return show(report, json=flags.json)
@@ -200,7 +390,7 @@ class LsFlags(PathFlags):
     """The flags of `ls`."""
 
 
-def run_ls(flags: LsFlags) -> ExitStatus:
+def _run_ls(flags: LsFlags) -> ExitStatus:
     """List what the bucket has: size, time, and whether the content is here or in the bucket alone.
 
     Example: gridwright repo ls archive
@@ -208,13 +398,13 @@ def run_ls(flags: LsFlags) -> ExitStatus:
     flags = named(flags)
     from gridwright.repository.entries import list_entries
 
-    if (linked := linked_of(flags)) is not None:
+    if (linked := _linked_of(flags)) is not None:
         raise input_error(
             "a service carries it, which has all names as files",
             where=linked[1].name,
             remedy=f"list them: ls -l {linked[1].mounted}",
         )
-    with open_repository(flags, settings_of(flags), looks=True) as opened:
+    with _open_repository(flags, settings_of(flags), looks=True) as opened:
         report = opened.report("ls")
         entries = list(list_entries(opened, below(opened.settings.directory, flags.paths), report))
     Output("repo ls", json=flags.json).show(
@@ -249,7 +439,7 @@ class TrashFlags(RepositoryFlags):
     ] = False
 
 
-def run_trash(flags: TrashFlags) -> ExitStatus:
+def _run_trash(flags: TrashFlags) -> ExitStatus:
     """Show the files that imports have moved to the trash of a library, and remove old ones.
 
     Example: gridwright repo trash archive --empty-older-than 30d
@@ -291,7 +481,7 @@ _OF_BUCKETS = {
 }
 
 
-def is_migration(flags: ImportFlags) -> bool:
+def _is_migration(flags: ImportFlags) -> bool:
     """Whether a tree is to be moved in. Raises GridwrightError where flags of both kinds are given."""
     reader = Reader()
     others = _OF_MIGRATIONS if flags.from_ is None else _OF_BUCKETS
@@ -304,7 +494,7 @@ def is_migration(flags: ImportFlags) -> bool:
     return bool(reader.finish(flags.from_ is not None))
 
 
-def run_migration(flags: ImportFlags) -> ExitStatus:
+def _run_migration(flags: ImportFlags) -> ExitStatus:
     """Move it, and print what became of it. Raises GridwrightError."""
     from gridwright.repository.migration.migrate import MigrationOptions
     from gridwright.repository.migration.session import MigrationPlaces, migrate
@@ -315,7 +505,7 @@ def run_migration(flags: ImportFlags) -> ExitStatus:
     source: Path = flags.from_.absolute() if flags.from_ is not None else library
     places = MigrationPlaces(name, source, library, bytes_per_s=values["bytes_per_s"])
     options = options_of(MigrationOptions, {**values, "paths": below(library, flags.paths)})
-    with transfer_progress() as progress:
+    with _transfer_progress() as progress:
         report = migrate(places, options, progress)
     return show(report, json=flags.json)
 
@@ -423,13 +613,13 @@ def _linked(flags: StatusFlags, spec: GridSpec) -> Iterator[_Repository]:
 def _look(flags: StatusFlags, spec: GridSpec | None, settings: RepositorySettings) -> tuple[_Part, bool]:
     from gridwright.repository.status import repository_status
 
-    with open_repository(flags, settings, looks=True) as opened:
+    with _open_repository(flags, settings, looks=True) as opened:
         status = repository_status(opened, _back(spec, settings.name))
         return status, status.is_well
 
 
 def _look_linked(flags: StatusFlags, spec: GridSpec, directory: LinkedDirectory) -> tuple[_Part, bool]:
-    with opened_linked(flags, spec, directory) as repository:
+    with _opened_linked(flags, spec, directory) as repository:
         standing = repository.status(service_limits(spec, directory, "write"))
         return standing, standing.is_well
 
@@ -477,7 +667,7 @@ def _use(name: str, directory: Path, spec: GridSpec | None) -> tuple[_Part, bool
 
 
 @contextlib.contextmanager
-def transfer_progress() -> Iterator[Callable[[int], None]]:
+def _transfer_progress() -> Iterator[Callable[[int], None]]:
     """A bar of bytes on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _bytes: None
@@ -502,11 +692,11 @@ for name, run in (
     ("status", verb(run_status)),
     ("export", verb(run_export)),
     ("import", verb(run_import)),
-    ("ls", verb(run_ls)),
+    ("ls", verb(_run_ls)),
     ("release", verb(run_release)),
     ("verify", verb(run_verify)),
     ("duplicate", verb(run_duplicate)),
     ("serve", verb(run_serve)),
-    ("trash", verb(run_trash)),
+    ("trash", verb(_run_trash)),
 ):
     repo.command(name)(run)

@@ -54,12 +54,12 @@ def show_list(
         return {
             "region": region,
             "instances": [_entry(each, prices[each.name], region) for each in found],
-            **storage_entries(catalog, provider, region),
+            **_storage_entries(catalog, provider, region),
             "services": sorted(catalog.services.units),
         }
 
     def text() -> str:
-        of_storage = storage_entries(catalog, provider, region)
+        of_storage = _storage_entries(catalog, provider, region)
         titles = {"volumes": "volumes", "managed": "managed file systems", "offers": "managed offers"}
         others = {title: [str(one["name"]) for one in of_storage[kind]] for kind, title in titles.items()}
         others["other prices"] = list(catalog.services.units)
@@ -191,7 +191,7 @@ def _value(line: FactLine) -> str:
     return f"{value:g} {line.unit}".strip() if abs(value) < 1e6 else f"{value:,.0f} {line.unit}".strip()
 
 
-def storage_entries(
+def _storage_entries(
     catalog: Catalog, provider: str | None, region: str | None
 ) -> dict[str, list[dict[str, object]]]:
     """Return `volumes`, `managed` and `offers`, each entry with name, provider, source, date and prices.

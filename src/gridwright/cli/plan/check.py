@@ -172,7 +172,7 @@ def _write(file: Path, text: str, force: bool) -> None:
 
 
 def _exists(file: Path) -> GridwrightError:
-    from gridwright.cli.output_file import next_name, what_is_there
+    from gridwright.cli.output import next_name, what_is_there
     from gridwright.errors import input_error
 
     return input_error(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from gridwright.cli.arguments import Json, Reader, SpecFile, read_path, verb
-from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.output import LazyResult, Output, check_output, write_output
 from gridwright.cli.plan.predict import PAPER, workload_matrix
 from gridwright.cli.verbosity import say
 from gridwright.errors import ExitStatus, GridwrightError, input_error
@@ -74,7 +73,7 @@ def run_plan(flags: PlanFlags) -> ExitStatus:
 
     spec = load(flags.file)
     _check_deadline(flags, spec)
-    timed = deadline_plan(spec)
+    timed = _deadline_plan(spec)
     if timed is not None:
         return _deadline(flags, timed, spec)
     found = search(spec, explain=flags.explain)
@@ -169,7 +168,7 @@ def _write(flags: PlanFlags, chosen: GridSpec, spec_file: Path, output: Output) 
         say(f"note: copy {names} beside it: prices and types of its own came from there")
 
 
-def deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
+def _deadline_plan(spec: GridSpec) -> DeadlinePlan | None:
     """The plan for the deadline of a spec; None where it has none. Raises GridwrightError."""
     requirements = spec.requirements
     if requirements is None or (requirements.jobs is None and requirements.finish_within is None):

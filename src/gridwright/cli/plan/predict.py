@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunsDirectory, SpecFile, read_path, verb
-from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.output import LazyResult, Output, check_output, write_output
 from gridwright.errors import ExitStatus, input_error
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ def _question(model: GridModel, flags: PredictFlags, output: Output) -> ExitStat
 
         return predict_day(model, flags.day, flags.streams, output)
     if flags.repository is not None:
-        from gridwright.cli.plan.predict_repository import predict_repository
+        from gridwright.cli.plan.predict_questions import predict_repository
 
         return predict_repository(model, flags.repository, flags.objects, flags.changed, output)
     return None
@@ -256,7 +255,7 @@ def _check_what_if(flags: PredictFlags, reader: Reader) -> None:
 
 
 def _model(flags: PredictFlags) -> GridModel:
-    from gridwright.cli.plan.predict_repository import NOW, space_in, space_now
+    from gridwright.cli.plan.predict_questions import NOW, space_in, space_now
     from gridwright.cli.spec_file import load_placed
     from gridwright.model.grid import grid_model
 

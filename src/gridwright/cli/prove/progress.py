@@ -55,7 +55,7 @@ def iotest_display() -> TerminalDisplay | LineDisplay:
     return TerminalDisplay() if sys.stderr.isatty() and not is_quiet() else LineDisplay()
 
 
-def bar_width(console: Console) -> int:
+def _bar_width(console: Console) -> int:
     """Columns of a bar, where the words beside it need most of what there is."""
     return 28 if console.width >= 110 else 8
 
@@ -119,9 +119,9 @@ class LineDisplay:
             case PhaseDone():
                 say(f"{self._library}: {event.phase.op}: {_describe(event.phase)}")
             case Finding():
-                say(event_message(event))
+                say(_event_message(event))
             case Problem():
-                typer.echo(event_message(event), err=True)
+                typer.echo(_event_message(event), err=True)
 
     def _tell_of_flush(self, event: PhaseProgress) -> None:
         """Say once before it how long the closing fsync will take, and now and then what is left."""
@@ -156,7 +156,7 @@ class TerminalDisplay:
         self._console = TerminalConsole(stderr=True)
         self._progress: Progress = Progress(
             TextColumn("{task.fields[library]:<6} {task.description:<9}", markup=False),
-            BarColumn(bar_width=bar_width(self._console)),
+            BarColumn(bar_width=_bar_width(self._console)),
             # Takes what the others leave, so that the clock is never cut.
             TextColumn("{task.fields[note]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
@@ -193,7 +193,7 @@ class TerminalDisplay:
                 self._progress.stop_task(self._task)
             case Finding() | Problem():
                 style = _STYLES[event.level if isinstance(event, Finding) else "error"]
-                self._console.print(event_message(event), style=style, markup=False)
+                self._console.print(_event_message(event), style=style, markup=False)
         self._progress.refresh()
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ def _done(phase: PhaseBegun, event: PhaseProgress) -> float:
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
-def event_message(event: Finding | Problem) -> str:
+def _event_message(event: Finding | Problem) -> str:
     """What a reader is to know at once, with what to do about it."""
     if isinstance(event, Problem):
         where = f"{event.where}: " if event.where else ""
@@ -329,7 +329,7 @@ class WorkloadLines:
             self._waited = True
             say("data: another run is making it; waiting")
         elif isinstance(event, Problem):
-            typer.echo(event_message(event), err=True)
+            typer.echo(_event_message(event), err=True)
         elif line := describe(event):
             say(line)
         if isinstance(event, WorkloadSample) and time.monotonic() - self._told > 10:
@@ -351,7 +351,7 @@ class WorkloadTerminal:
 
         self._console = TerminalConsole(stderr=True)
         self._progress = Progress(
-            BarColumn(bar_width=bar_width(self._console)),
+            BarColumn(bar_width=_bar_width(self._console)),
             # Takes what the others leave, so that the clock is never cut.
             TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
             TimeElapsedColumn(table_column=Column(no_wrap=True)),
@@ -404,7 +404,7 @@ def describe(event: WorkloadEvent) -> str:
         case LaunchEnded():
             return _launch(event.launch)
         case Finding() | Problem():
-            return event_message(event)
+            return _event_message(event)
     return ""
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, Json, Reader, RunName, RunsDirectory, read_path
-from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.output_file import check_output
+from gridwright.cli.output import LazyResult, Output, check_output
 from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app
 from gridwright.errors import ExitStatus, GridwrightError, Problem

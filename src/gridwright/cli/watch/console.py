@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridwright.cli.arguments import DEFAULT_RUNS, DEFAULT_SPEC, Reader, RunsDirectory, SpecFile, verb
-from gridwright.cli.spec_file import has_default_spec
+from gridwright.cli.spec_file import grid_here, has_default_spec
 from gridwright.cli.watch.listening_flags import ListeningFlags, listening_at, listening_words, program
 from gridwright.errors import ExitStatus, GridwrightError
 from gridwright.services.ports import CONSOLE_PORT
@@ -99,18 +99,10 @@ def console(flags: ConsoleFlags) -> int:
     listening = reader.finish(listening)
     if flags.unit:
         return int(_show_unit(flags))
-    grid = _grid(flags.file)
+    grid = grid_here(flags.file)
     with stop_on_signals() as stop, opened(grid, flags.runs, live=flags.live) as watching:
         _serve(watching, listening, _rule(flags), stop)
     return ExitStatus.DONE
-
-
-def _grid(file: Path | None) -> Grid | None:
-    if file is None and not has_default_spec():
-        return None
-    from gridwright.cli.spec_file import open_grid
-
-    return open_grid(file)
 
 
 def _show_unit(flags: ConsoleFlags) -> ExitStatus:
@@ -295,10 +287,11 @@ def explaining(
     def explain(at_s: float, seconds: float) -> str:
         from rich.text import Text
 
-        from gridwright.cli.watch.explain_slow import SlowQuestion, explained_history, watch_of
+        from gridwright.cli.watch.explain_slow import SlowQuestion, explained_history
         from gridwright.monitor.causes.words import explanation_text
+        from gridwright.watch.state import watch_directory
 
-        watch = watch_of(spec)
+        watch = watch_directory(spec)
         question = SlowQuestion(None, None, None, at_s, max(10.0, seconds), None, runs, watch=watch)
         # The colours of a terminal that the console was started in are none of the page's.
         told = explanation_text(explained_history(question, histories, at_s, libraries))

@@ -21,15 +21,16 @@ from gridwright.cli.arguments import (
     Reader,
     Reads,
     RunsDirectory,
+    Servers,
     SpecFile,
+    named_servers,
     read_flags,
     read_path,
     verb,
 )
 from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.spec_file import has_default_spec
+from gridwright.cli.spec_file import grid_here, has_default_spec
 from gridwright.cli.verbosity import say
-from gridwright.cli.watch.named_servers import Servers, named_servers
 from gridwright.errors import ExitStatus, GridwrightError, environment_error, input_error, nearest
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from gridwright.monitor.history.questions import Histories
     from gridwright.monitor.libraries import WatchedLibrary
     from gridwright.monitor.readings import NodeSamples
-    from gridwright.spec.model import GridSpec
 
 
 _SHORTEST_S, _LONGEST_S = 1.0, 3600.0
@@ -130,7 +130,7 @@ def _answer(question: SlowQuestion) -> SlowExplanation:
 
     if question.play is not None:
         return explained_recording(question)
-    return explained_live(question) if question.at_s is None else explained_then(question)
+    return _explained_live(question) if question.at_s is None else _explained_then(question)
 
 
 def _status(explanation: SlowExplanation) -> ExitStatus:
@@ -165,7 +165,7 @@ class SlowQuestion:
     """Where a watch of the grid keeps what it found; None where that is to be found out."""
 
 
-def explained_live(question: SlowQuestion) -> SlowExplanation:
+def _explained_live(question: SlowQuestion) -> SlowExplanation:
     """The answer out of samples that are taken now, and of the history that nodes keep.
 
     Raises GridwrightError.
@@ -198,12 +198,12 @@ def explained_live(question: SlowQuestion) -> SlowExplanation:
     return explain(frame, filesystems=filesystems, since=since, changes=changes, job=job, whole=whole)
 
 
-def explained_then(question: SlowQuestion) -> SlowExplanation:
+def _explained_then(question: SlowQuestion) -> SlowExplanation:
     """The answer for an earlier time, out of the history that nodes keep. Raises GridwrightError."""
     from gridwright.monitor.gathering import mounted_here, watched_libraries
     from gridwright.monitor.history.choosing import open_histories
 
-    grid = _grid(question)
+    grid = grid_here(question.file)
     libraries = mounted_here() if grid is None else watched_libraries(grid)
     histories = open_histories(grid)
     reach = histories.reach()
@@ -314,29 +314,28 @@ def _changes_then(
 
 
 def _finding_marks(question: SlowQuestion, start_s: float, end_s: float) -> Iterator[MarkedEvent]:
-    """What a watch found; of a recording, which may be of elsewhere, nothing."""
-    if question.play is None:
-        watch = question.watch
-        if watch is None:
-            grid = _grid(question)
-            watch = watch_of(None if grid is None else grid.spec)
-        yield from finding_marks(watch, start_s, end_s)
+    """Findings of a watch that opened, closed or flapped; of a recording, which may be of elsewhere, none."""
+    from gridwright.monitor.causes.changes import MarkedEvent
+    from gridwright.watch.state import change_marks, watch_directory
 
-
-def _grid(question: SlowQuestion) -> Grid | None:
-    """The grid that was named; None for this machine. Raises GridwrightError."""
-    if question.file is None and not has_default_spec():
-        return None
-    from gridwright.cli.spec_file import open_grid
-
-    return open_grid(question.file)
+    if question.play is not None:
+        return
+    watch = question.watch
+    if watch is None:
+        grid = grid_here(question.file)
+        watch = watch_directory(None if grid is None else grid.spec)
+    for mark in change_marks(watch, start_s, end_s):
+        where = f" ({mark.where})" if mark.where else ""
+        yield MarkedEvent(
+            at_s=mark.time, sort="finding", text=f"{mark.what}{where}", source="gridwright watch"
+        )
 
 
 def _sampled(question: SlowQuestion) -> tuple[Grid | None, list[NodeSamples], list[WatchedLibrary]]:
     from gridwright.monitor.gathering import mounted_here, sample_grid, sample_here, watched_libraries
     from gridwright.monitor.readings import Request
 
-    grid = _grid(question)
+    grid = grid_here(question.file)
     libraries = mounted_here() if grid is None else watched_libraries(grid)
     _filesystems(question, libraries)
     request = Request(question.seconds, directories=tuple(library.directory for library in libraries))
@@ -499,25 +498,3 @@ def _run_marks(runs: Path, near_s: float) -> list[MarkedEvent]:
             )
         )
     return marks
-
-
-def finding_marks(watch: Path, start_s: float, end_s: float) -> Iterator[MarkedEvent]:
-    """Findings that opened, closed or flapped between two times (seconds since 1970); none without a watch.
-
-    `watch` is the directory of a watch.
-    """
-    from gridwright.monitor.causes.changes import MarkedEvent
-    from gridwright.watch.state import change_marks
-
-    for mark in change_marks(watch, start_s, end_s):
-        where = f" ({mark.where})" if mark.where else ""
-        yield MarkedEvent(
-            at_s=mark.time, sort="finding", text=f"{mark.what}{where}", source="gridwright watch"
-        )
-
-
-def watch_of(spec: GridSpec | None) -> Path:
-    """Where the watch of a grid, or of this machine, keeps what it found."""
-    from gridwright.watch.state import watch_directory
-
-    return watch_directory(spec)

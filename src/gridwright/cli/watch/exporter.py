@@ -112,7 +112,7 @@ def _directories(file: Path | None, named: list[Path]) -> tuple[str, ...]:
 
 def _write(flags: ExporterFlags) -> ExitStatus:
     """Write dashboards and rules. Raises GridwrightError with all that is wrong with where to."""
-    from gridwright.cli.output_file import check_output, write_output
+    from gridwright.cli.output import check_output, write_output
     from gridwright.cli.spec_file import load
     from gridwright.monitor.exporter.rules import dashboard_files, is_scrape_job, rules_text
 

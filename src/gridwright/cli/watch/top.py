@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridwright.cli.arguments import Json, Reader, SpecFile, read_path
+from gridwright.cli.arguments import Json, Reader, Servers, SpecFile, named_servers, read_path
 from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.spec_file import has_default_spec
-from gridwright.cli.watch.named_servers import Servers, named_servers
+from gridwright.cli.spec_file import grid_here, has_default_spec
 from gridwright.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from gridwright.grid.grid import Grid
     from gridwright.monitor.frame import Frame
     from gridwright.monitor.live import Pictures
 
@@ -114,7 +112,7 @@ def _frame(file: Path | None, interval_s: float, servers: Sequence[str]) -> Fram
     from gridwright.monitor.gathering import directories_of, sample_grid, sample_here, watched_libraries
     from gridwright.monitor.readings import Request
 
-    grid = _grid(file)
+    grid = grid_here(file)
     if grid is None:
         return frame_of([sample_here(Request(interval_s))])
     request = Request(interval_s, directories=directories_of(grid))
@@ -126,7 +124,7 @@ def _frame_of_then(file: Path | None, at_s: float, interval_s: float) -> Frame:
     from gridwright.monitor.gathering import watched_libraries
     from gridwright.monitor.history.choosing import open_histories
 
-    grid = _grid(file)
+    grid = grid_here(file)
     libraries = [] if grid is None else watched_libraries(grid)
     return open_histories(grid).frame(at_s, interval_s, libraries)
 
@@ -153,7 +151,7 @@ def _watch(
     from gridwright.monitor.readings import Request
     from gridwright.monitor.streams import NodeStreams, Watched
 
-    grid = _grid(file)
+    grid = grid_here(file)
     libraries = [] if grid is None else watched_libraries(grid)
     request = Request(interval_s, 0, tuple(library.directory for library in libraries))
     commands = commands_of(grid, servers)
@@ -172,14 +170,6 @@ def _show(pictures: Pictures, interval_s: float) -> ExitStatus:
     if app.failure is not None:
         raise app.failure
     return ExitStatus.INTERRUPTED if app.stopped else ExitStatus.DONE
-
-
-def _grid(file: Path | None) -> Grid | None:
-    if file is None and not has_default_spec():
-        return None
-    from gridwright.cli.spec_file import open_grid
-
-    return open_grid(file)
 
 
 def _text(frame: Frame) -> str:

@@ -68,7 +68,7 @@ def jobs(
     def text() -> str:
         from gridwright.report.terminal.frame import text_of
 
-        return text_of(jobs_table(found, time.time()))
+        return text_of(_jobs_table(found, time.time()))
 
     Output("jobs", json=json).show(
         LazyResult(document=lambda: {"jobs": [asdict(each) for each in found]}, text=text)
@@ -88,13 +88,13 @@ def _watch(scheduler: Scheduler, only: Sequence[str] | None, *, everything: bool
     console = terminal_console()
     notes: list[str] = []
     patient = PatientQuestions(scheduler, meanwhile="jobs go on", tell=notes.append)
-    shown = jobs_table([], time.time())
+    shown = _jobs_table([], time.time())
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         while True:
             found = patient.jobs(only or None)
             if found is not None:
                 notes.clear()
-                shown = jobs_table(_recent(found, only, everything=everything), time.time())
+                shown = _jobs_table(_recent(found, only, everything=everything), time.time())
             live.update(Group(*notes[-1:], framed(shown)), refresh=True)
             time.sleep(_AGAIN_S)
 
@@ -124,7 +124,7 @@ _STYLES = {
 _DASH = "–"  # noqa: RUF001 - an en dash is what an absent figure prints as
 
 
-def jobs_table(jobs: Sequence[Job], now: float) -> Table:
+def _jobs_table(jobs: Sequence[Job], now: float) -> Table:
     """One line for each job, or for elements of an array that are alike; `now` in seconds since 1970."""
     from gridwright.report.table import Cell, columns_of, rows_table
     from gridwright.units import format_bytes
@@ -293,7 +293,7 @@ def wait(job: JobNames, grid: GridFile = None, json: Json = False) -> int:
     def text() -> str:
         from gridwright.report.terminal.frame import text_of
 
-        return text_of(jobs_table(ended, time.time()))
+        return text_of(_jobs_table(ended, time.time()))
 
     document = {"completed": completed, "jobs": [asdict(each) for each in ended]}
     Output("wait", json=json).show(LazyResult(document=lambda: document, text=text))

@@ -43,7 +43,7 @@ def run_submit(flags: SubmitFlags) -> ExitStatus:
     Example: gridwright submit --cores 2 --memory 4GiB --array 1-100 -- python3 model.py
     """
     if flags.flow is not None or flags.resume:
-        return submit_flow(flags)
+        return _submit_flow(flags)
     grid = open_grid(flags.grid)
     reader = Reader()
     request = reader.finish(read_request(flags, grid.spec, reader))
@@ -55,7 +55,7 @@ def run_submit(flags: SubmitFlags) -> ExitStatus:
     except GridwrightError as error:
         if error.status is not ExitStatus.INPUT:
             raise
-        raise GridwrightError(*map(named_by_flag, error.problems)) from None
+        raise GridwrightError(*map(_named_by_flag, error.problems)) from None
     Output("submit", json=flags.json).show(
         LazyResult(document=lambda: {"job": identifier}, text=lambda: str(identifier))
     )
@@ -78,7 +78,7 @@ def read_request(flags: SubmitFlags, spec: GridSpec, reader: Reader) -> JobReque
     values |= {
         "command": flags.command or [],
         "directory": directory,
-        "environment": read_environment(flags, reader),
+        "environment": _read_environment(flags, reader),
         "libraries": {name: str(spec.library_directory(name)) for name in spec.libraries},
         "name": flags.name or "",
         "after": flags.after or [],
@@ -227,19 +227,19 @@ class SubmitFlags:
     json: Json = False
 
 
-def read_environment(flags: SubmitFlags, reader: Reader) -> dict[str, str]:
+def _read_environment(flags: SubmitFlags, reader: Reader) -> dict[str, str]:
     """The environment that jobs get of this one's."""
     from gridwright.schedulers.job_request import chosen_environment
 
     environment, problems = chosen_environment(flags.environment or (), os.environ)
-    reader.add([named_by_flag(problem) for problem in problems])
+    reader.add([_named_by_flag(problem) for problem in problems])
     return environment
 
 
 _NOT_NAMED = ("command", "libraries", "null")
 
 
-def named_by_flag(problem: Problem) -> Problem:
+def _named_by_flag(problem: Problem) -> Problem:
     """A scheduler names fields of the request; the user typed flags."""
     where = problem.where
     if where is None or where in _NOT_NAMED or where not in _FLAGS:
@@ -253,7 +253,7 @@ _FLAGS = tuple(field.name for field in fields(SubmitFlags))
 _WITH_A_FLOW = ("grid", "directory", "environment", "flow", "resume", "json")
 
 
-def submit_flow(flags: SubmitFlags) -> ExitStatus:
+def _submit_flow(flags: SubmitFlags) -> ExitStatus:
     """Submit the jobs of a flow together. Raises GridwrightError with every problem of file and flags."""
     from gridwright.schedulers import flows
     from gridwright.schedulers.flows import FlowSurroundings, load_flow, new_run
@@ -265,7 +265,7 @@ def submit_flow(flags: SubmitFlags) -> ExitStatus:
         if field.name not in _WITH_A_FLOW and getattr(flags, field.name) != field.default:
             flag = "command" if field.name == "command" else f"--{field.name.replace('_', '-')}"
             reader.problem(f"{flag} goes with one job", flag, "write it into the file of the flow")
-    environment = read_environment(flags, reader)
+    environment = _read_environment(flags, reader)
     flow, place = load_flow(flags.flow)
     reader.finish(flow)
     grid = open_grid(flags.grid)

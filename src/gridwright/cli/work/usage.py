@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gridwright.cli.arguments import Json, Reader, Reads, one_of, read_flags, read_path, verb
-from gridwright.cli.output import LazyResult, Output
-from gridwright.cli.output_file import check_output, write_output
+from gridwright.cli.output import LazyResult, Output, check_output, write_output
 from gridwright.cli.spec_file import GridFile, open_grid
 from gridwright.cli.verbosity import say
 from gridwright.cli.verbs import plain_app

@@ -126,7 +126,7 @@ class SlowExplanation:
     job: SlowJob | None
     cpus: tuple[ResourceUse, ...]
     """CPUs that run all the time, steal, and limits of CPU time that were reached."""
-    foreign_cpus: tuple[ForeignCpu, ...]
+    foreign_cpus: tuple[_ForeignCpu, ...]
     changes: tuple[MarkedEvent, ...]
     away: dict[str, str]
     untold: tuple[str, ...]
@@ -525,7 +525,7 @@ def _moved(job: JobLoad) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignCpu:
+class _ForeignCpu:
     """Processes of no job that take more CPU time of a node than a proof can bear."""
 
     node: str
@@ -535,15 +535,15 @@ class ForeignCpu:
     user: str
 
 
-def foreign_cpus(frame: Frame) -> list[ForeignCpu]:
+def foreign_cpus(frame: Frame) -> list[_ForeignCpu]:
     """One for each machine whose CPUs others use, with the processes that use most."""
-    found: dict[str, ForeignCpu] = {}
+    found: dict[str, _ForeignCpu] = {}
     cpus = {row.node: row.cpus for row in frame.nodes}
     for load in frame.others:
         share = (load.cpus or 0.0) / max(1, cpus.get(load.node, 1))
         most = _busiest(load)
         if share > limits().cpu and most is not None and load.machine not in found:
-            found[load.machine] = ForeignCpu(node=load.node, share=share, process=most[0], user=most[1])
+            found[load.machine] = _ForeignCpu(node=load.node, share=share, process=most[0], user=most[1])
     return list(found.values())
 
 

@@ -42,7 +42,7 @@ BOUNDS = Bounds(in_all=512, of_one_peer=64, request_s=20.0, answer_s=60.0)
 """A browser keeps six connections and asks again within seconds; 8 MiB go within a minute."""
 
 
-class BoundedProtocol(H11Protocol):
+class _BoundedProtocol(H11Protocol):
     """HTTP/1.1 of uvicorn, whose connections are those of a listener with bounds."""
 
     def __init__(self, *arguments: Any, listener: Listener, **named: Any) -> None:  # noqa: ANN401 - as uvicorn has it
@@ -365,7 +365,7 @@ class ConsoleServer:
         """Raises GridwrightError (status ENVIRONMENT) where the certificate cannot be used."""
         config = uvicorn.Config(
             application,
-            http=partial(BoundedProtocol, listener=listener),  # type: ignore[arg-type]
+            http=partial(_BoundedProtocol, listener=listener),  # type: ignore[arg-type]
             loop="asyncio",
             lifespan="off",
             log_config=None,

@@ -50,7 +50,7 @@ class OpenMinute:
                 if 0 <= at < MINUTE:
                     column[at] = value
                 continue
-            adds = is_sum(key)
+            adds = _is_sum(key)
             for each in range(max(0, at - back), min(MINUTE, at + 1)):
                 if isnan(column[each]):
                     column[each] = value
@@ -150,7 +150,7 @@ def _adds_up(metric: str) -> bool:
     return family is not None and family.label == "user"
 
 
-def is_sum(key: Key) -> bool:
+def _is_sum(key: Key) -> bool:
     """Whether a series is a sum over some that come and go."""
     family = family_of(key[0])
     return family is not None and (_adds_up(key[0]) or family.name(key[1:]) == family.others)

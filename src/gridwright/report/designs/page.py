@@ -308,7 +308,6 @@ def _design_part(rank: int, design: Design) -> DesignPart:
     )
 
 
-_WORKLOAD_STYLES = ("report.css", "design.css")
 _LEAST = 0.005
 """What was busy for less of the time is left out."""
 
@@ -352,7 +351,7 @@ def workload_prediction_page(
     return rendered(
         "workload_design.html.j2",
         charts,
-        _WORKLOAD_STYLES,
+        _STYLES,
         title=f"{heading.get('title', 'Workload predicted')}: {grid}",
         subject="workload prediction",
         heading=heading.get("title", ""),
