@@ -19,8 +19,7 @@ from gridwright.errors import GridwrightError
 from gridwright.providers.oci.down import down, look
 from gridwright.providers.oci.files import oci_files
 from gridwright.providers.oci.provider import status
-from gridwright.providers.oci.resource_manager import root_files
-from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
+from gridwright.providers.oci.resource_manager import LOCK_FILE, lock_text, root_files
 from gridwright.providers.oci.up import OciUp, up
 from gridwright.providers.provider import Caller
 from gridwright.spec.load import load_spec

@@ -6,6 +6,6 @@ BUILT_IN = {
     "site": "gridwright.providers.site.provider:SITE",
     "aws": "gridwright.providers.aws.provider:AWS",
     "oci": "gridwright.providers.oci.provider:OCI",
-    "azure": "gridwright.providers.predicted_cloud:AZURE",
-    "google": "gridwright.providers.predicted_cloud:GOOGLE",
+    "azure": "gridwright.providers.azure.provider:AZURE",
+    "google": "gridwright.providers.google.provider:GOOGLE",
 }

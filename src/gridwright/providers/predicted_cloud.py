@@ -1,12 +1,8 @@
-"""Azure and Google Cloud, where Gridwright builds nothing: grids are predicted from what a spec says.
-
-Nodes are by what the spec says of them, file systems by the offers of the catalogue.
-"""
+"""Clouds in which Gridwright builds nothing: their grids are predicted from what the spec says of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
@@ -21,7 +17,7 @@ from gridwright.model.pricing_provider import PricingProvider
 from gridwright.providers.provider import Provider
 from gridwright.spec.fields import Budget, Change, SpecModel, Update
 from gridwright.spec.load import problem_at
-from gridwright.spec.provider import MetadataService, ProviderSection, Purchasing
+from gridwright.spec.provider import Purchasing
 from gridwright.yamltext.fields import FieldError, TotalRate
 from gridwright.yamltext.structure import Refused
 
@@ -155,66 +151,3 @@ class PredictedCloud(Provider):
     def machine_words(self, spec: GridSpec) -> str:
         """See ProviderKind."""
         return _nodes(spec).machine or "nodes"
-
-    def template(self) -> str:
-        """See ProviderKind."""
-        directory = resources.files("gridwright.providers")
-        return directory.joinpath(f"templates/{self.name}.yaml").read_text("utf-8")
-
-
-class AzureSection(PredictedNodes):
-    """What only provider azure has."""
-
-    machine: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
-        default=None,
-        max_length=64,
-        description="The type of the nodes, such as Standard_E32ds_v5; predictions only name it.",
-    )
-
-
-class AzureProvider(PredictedCloud):
-    """See Provider."""
-
-    name = "azure"
-    metadata_service = MetadataService(
-        # 168.63.129.16 is the host's service, which hands out secrets of extensions, and the name service.
-        addresses=("169.254.169.254", "168.63.129.16"),
-        open_tcp=(53,),
-        open_udp=(53,),
-    )
-    """Azure, Instance Metadata Service; what is IP address 168.63.129.16."""
-    section = ProviderSection(
-        AzureSection, "What only provider azure has.", Update(Change.LIVE, "only predictions read it")
-    )
-
-
-AZURE = AzureProvider()
-
-
-class GoogleSection(PredictedNodes):
-    """What only provider google has."""
-
-    machine: Annotated[str | None, Update(Change.ROLLING, "nodes are replaced one at a time")] = Field(
-        default=None,
-        max_length=64,
-        description="The type of the nodes, such as n2-highmem-32; predictions only name it.",
-    )
-
-
-class GoogleProvider(PredictedCloud):
-    """See Provider."""
-
-    name = "google"
-    metadata_service = MetadataService(
-        # The name service and the clock of a machine are at the same address.
-        addresses=("169.254.169.254", "fd20:ce::254"),
-        open_tcp=(53,),
-        open_udp=(53, 123),
-    )
-    """Google Cloud, about VM metadata; Compute Engine internal DNS; configure NTP."""
-    section = ProviderSection(
-        GoogleSection, "What only provider google has.", Update(Change.LIVE, "only predictions read it")
-    )
-
-
-GOOGLE = GoogleProvider()

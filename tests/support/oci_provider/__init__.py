@@ -10,7 +10,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from gridwright.providers.oci.terraform.root import PROVIDER
+from gridwright.providers.oci.resource_manager import PROVIDER
 from tests.support import go
 from tests.support.cache import made_once
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gridwright.providers.oci.terraform.root import LOCK_FILE
+from gridwright.providers.oci.resource_manager import LOCK_FILE
 from tests.support import go, oci_provider
 from tests.support.cache import made_once
 

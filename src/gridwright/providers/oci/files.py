@@ -37,9 +37,9 @@ from gridwright.providers.oci.layout import (
     services,
     tiered_lustres,
 )
+from gridwright.providers.oci.resource_manager import LOCK_FILE, lock_text
 from gridwright.providers.oci.terraform.boot import bundle_file, user_data_files
 from gridwright.providers.oci.terraform.machines import grid_root
-from gridwright.providers.oci.terraform.root import LOCK_FILE, lock_text
 from gridwright.providers.oci.terraform.storage import storage_root
 from gridwright.providers.rendering import markdown
 from gridwright.schedulers import scheduler_kind

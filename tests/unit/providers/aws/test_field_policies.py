@@ -17,7 +17,8 @@ from tests.support.aws_updates import deployed, effects
 MACHINES = {"AWS::EC2::Instance", "AWS::AutoScaling::AutoScalingGroup"}
 SCALE = "gridwright.filesystems.scale.fields"
 ELSEWHERE = {
-    "gridwright.providers.predicted_cloud": "of another provider",
+    "gridwright.providers.azure.provider": "of another provider",
+    "gridwright.providers.google.provider": "of another provider",
     "gridwright.providers.lab.layout": "of another provider",
     "gridwright.providers.oci.provider": "of another provider",
     "gridwright.providers.oci.section": "of another provider",

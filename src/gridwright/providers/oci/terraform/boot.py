@@ -27,9 +27,9 @@ from gridwright.providers.boot.bundle import (
     pointer,
 )
 from gridwright.providers.oci.layout import GRID, STORAGE, OciLayout, OciMachine, OciRole, services, tags
+from gridwright.providers.oci.resource_manager import Root, block_name, id_of
 from gridwright.providers.oci.session import OciCloud
 from gridwright.providers.oci.targets import PREFIX as TARGETS
-from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.schedulers import scheduler_kind
 from gridwright.schedulers.machines import SharedKey
 from gridwright.spec.model import GridSpec

@@ -21,6 +21,7 @@ from gridwright.providers.oci.layout import (
     tags,
     tiered_lustres,
 )
+from gridwright.providers.oci.resource_manager import Root, block_name, id_of
 from gridwright.providers.oci.section import LONGEST_SESSION_S
 from gridwright.providers.oci.terraform.boot import (
     SECRETS,
@@ -31,7 +32,6 @@ from gridwright.providers.oci.terraform.boot import (
     instance_metadata,
     instance_secrets,
 )
-from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.schedulers import scheduler_kind as kind_of_scheduler
 from gridwright.schedulers.machines import GridPart
 from gridwright.services.ports import EPHEMERAL, Ports

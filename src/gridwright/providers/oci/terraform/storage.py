@@ -17,10 +17,10 @@ from typing import Any
 
 from gridwright.filesystems.provided import BucketLink, TieredLustre
 from gridwright.providers.oci.layout import STORAGE, OciLayout, OciRole, file_storages, tags, tiered_lustres
+from gridwright.providers.oci.resource_manager import Root, block_name, id_of
 from gridwright.providers.oci.section import SERVICES
 from gridwright.providers.oci.terraform.boot import add_bucket
 from gridwright.providers.oci.terraform.machines import add_security_groups
-from gridwright.providers.oci.terraform.root import Root, block_name, id_of
 from gridwright.spec.model import GridSpec
 from gridwright.spec.repository import NamespacedPlace
 

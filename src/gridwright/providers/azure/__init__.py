@@ -1,0 +1,1 @@
+"""Microsoft Azure: grids there are predicted, not made."""

@@ -1,0 +1,1 @@
+"""Google Cloud: grids there are predicted, not made."""
