@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from gridwright.filesystems.counters import Reading
-from gridwright.model.solver import Flow
+from gridwright.model.chains import Flow
 
 VERSION: str
 

@@ -12,7 +12,7 @@ from gridwright.report.figures import ABSENT, against, listed, part_of, plain, r
 from gridwright.report.table import MARKS, Mark, mark_of, mark_of_repeats, phase_of
 from gridwright.report.workload.tables import judged_sentence, unjudged_sentence
 from gridwright.runs.directory import LoadedRun
-from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord, disturbance_words, figures_of
+from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord, figures_of, interference_words
 from gridwright.runs.stream_sweep import jobs
 from gridwright.runs.verdict import (
     JUDGED,
@@ -147,7 +147,7 @@ def _although(iotest: IotestRecord | None) -> str:
     """What disturbed phases that are judged all the same; empty if nothing did."""
     libraries = iotest.libraries if iotest else []
     phases = [phase for library in libraries for phase in library.phases if not phase.doubtful]
-    said = disturbance_words(interference for phase in phases for interference in phase.disturbances)
+    said = interference_words(interference for phase in phases for interference in phase.disturbances)
     return f" Judged although disturbed: {said}." if said else ""
 
 
@@ -202,7 +202,7 @@ def _library(record: LibraryRecord, run_kind: VerdictKind) -> LibraryVerdict:
         repeats=min(map(len, values), default=None),
         below=sum(value < (required or 0.0) for each in values for value in each),
         # The worst alone: a finding names the others.
-        disturbers=disturbance_words(
+        disturbers=interference_words(
             (
                 interference
                 for phase in record.phases

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gridwright.errors import GridwrightError
-from gridwright.schedulers import flows
 from gridwright.schedulers.flows import (
     FlowSurroundings,
     JobFlow,
+    flow_requests,
     last_run,
     load_flow,
     new_run,
@@ -41,7 +41,7 @@ def flow(tmp_path: Path, text: str = NIGHTLY) -> JobFlow:
 
 
 def test_each_job_stands_after_those_that_it_waits_for(tmp_path: Path) -> None:
-    requests = flows(flow(tmp_path), "nightly/1", HERE)
+    requests = flow_requests(flow(tmp_path), "nightly/1", HERE)
     names = [each.name for each in requests]
     assert sorted(names) == ["alarm", "clean", "extract", "load", "report", "score"]
     for number, each in enumerate(requests):
@@ -56,7 +56,7 @@ def test_each_job_stands_after_those_that_it_waits_for(tmp_path: Path) -> None:
 
 
 def test_a_job_has_the_defaults_unless_it_says_else(tmp_path: Path) -> None:
-    by_name = {each.name: each for each in flows(flow(tmp_path), "nightly/1", HERE)}
+    by_name = {each.name: each for each in flow_requests(flow(tmp_path), "nightly/1", HERE)}
     assert (by_name["extract"].queue, by_name["report"].queue) == ("night", "batch")
     assert by_name["extract"].environment == {"PATH": "/bin", "LEVEL": "2"}
     assert by_name["load"].environment == {"PATH": "/bin", "LEVEL": "1"}

@@ -208,10 +208,11 @@ def read_workload_options(flags: WorkloadFlags, reader: Reader) -> WorkloadOptio
     """Check the flags together; None if the reader has found something wrong."""
     from gridwright.workload import messages
     from gridwright.workload.matrix import load_matrix
+    from gridwright.workload.messages import SCALES
     from gridwright.workload.options import WorkloadOptions, check_options
 
-    if flags.scale not in messages.NAMES:
-        reader.choice(flags.scale, messages.NAMES, "--scale")
+    if flags.scale not in SCALES:
+        reader.choice(flags.scale, SCALES, "--scale")
     values = read_flags(flags, reader)
     figures = ("streams", "seed", "memory_bytes", "time_limit_s", "threads", "block_bytes", "repeat")
     reader.add(check_options(**{name: values[name] for name in figures}))
@@ -351,11 +352,12 @@ def replay_(
     """  # noqa: D301 - \b is a control character for click
     from gridwright.runs.profiles import load_profiles, streams_of
     from gridwright.workload import messages
+    from gridwright.workload.messages import SCALES
     from gridwright.workload.options import replay_options
 
     reader = Reader()
-    if scale not in messages.NAMES:
-        reader.choice(scale, messages.NAMES, "--scale")
+    if scale not in SCALES:
+        reader.choice(scale, SCALES, "--scale")
     reader.finish(not reader.wrong or None)
     recorded = load_profiles(profiles)
     order = streams_of(recorded, streams, where=str(profiles))

@@ -237,9 +237,9 @@ def _matrices(_context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _scales(_context: Context) -> Iterator[tuple[str, str]]:
-    from gridwright.workload.messages import NAMES
+    from gridwright.workload.messages import SCALES
 
-    return ((name, "") for name in NAMES)
+    return ((name, "") for name in SCALES)
 
 
 def _parts(_context: Context) -> Iterator[tuple[str, str]]:

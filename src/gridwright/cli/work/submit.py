@@ -255,8 +255,7 @@ _WITH_A_FLOW = ("grid", "directory", "environment", "flow", "resume", "json")
 
 def _submit_flow(flags: SubmitFlags) -> ExitStatus:
     """Submit the jobs of a flow together. Raises GridwrightError with every problem of file and flags."""
-    from gridwright.schedulers import flows
-    from gridwright.schedulers.flows import FlowSurroundings, load_flow, new_run
+    from gridwright.schedulers.flows import FlowSurroundings, flow_requests, load_flow, new_run
 
     reader = Reader()
     if flags.flow is None:
@@ -277,7 +276,7 @@ def _submit_flow(flags: SubmitFlags) -> ExitStatus:
     with contextlib.suppress(GridwrightError):
         make_libraries(grid.spec)
     run, kept = _resumed(grid.scheduler, flow) if flags.resume else (new_run(flow.flow), set[str]())
-    requests = flows(flow, run, surroundings, kept)
+    requests = flow_requests(flow, run, surroundings, kept)
     identifiers = _submit(grid.scheduler, requests, place)
     made = {request.name: identifier for request, identifier in zip(requests, identifiers, strict=True)}
     Output("submit", json=flags.json).show(

@@ -31,10 +31,10 @@ from gridwright.providers.aws.machine_files import UserData, import_value
 from gridwright.providers.aws.names import SLOT_TAG, TARGET_TAG, Export, lasting_tags, logical_id, tags
 from gridwright.providers.aws.network import deletion_policy, exported, groups_of_site, machines_group
 from gridwright.providers.aws.stacks import template_text
-from gridwright.spec.buying import MaxPrice
 from gridwright.spec.filesystem import INSTANCE_STORE, Disks
 from gridwright.spec.load import problem_at
 from gridwright.spec.model import GridSpec, NodeGroup
+from gridwright.spec.power import MaxPrice
 from gridwright.units import Bytes
 
 # The parameter of the grid stack by which `stop` and `start` set the sizes of its Auto Scaling groups.

@@ -12,7 +12,7 @@ from gridwright.model.workload_figures import TestPrediction
 from gridwright.report.figures import ABSENT, GB, count, duration, finite, megabytes, plain, volume
 from gridwright.report.table import Cell, Table, table_of
 from gridwright.runs.launch_record import LaunchRecord, StepRecord
-from gridwright.runs.records import launch_disturbances
+from gridwright.runs.records import interference_of_launches
 from gridwright.runs.workload_events import ImportRefused
 from gridwright.runs.workload_judge import JudgedRequirement, ratio_of
 from gridwright.runs.workload_record import TestSummary, WorkloadRecord, WorkloadSummary
@@ -409,7 +409,7 @@ def unjudged_sentence(record: WorkloadRecord, opening: str = "") -> str:
 
 def _disturbed(record: WorkloadRecord) -> str:
     """What disturbed launches, and whether they are judged all the same; empty if nothing did."""
-    said = launch_disturbances(record.launches, most=1)
+    said = interference_of_launches(record.launches, most=1)
     if not said:
         return ""
     if record.doubtful:

@@ -47,12 +47,10 @@ ELSEWHERE = {
         ),
         "only predictions read it, and no template has it",
     ),
-    "gridwright.spec.requirements": "only planning reads it, and no template has it",
     "gridwright.spec.model": "only reports print it",
-    "gridwright.spec.requirements": "only planning reads it, and no template has it",
     "gridwright.spec.site_setup": "files of the site; test_bundle.py",
     "gridwright.spec.users": "but for its secret only bundles have it; test_bundle.py",
-    "gridwright.spec.requirements": "only proofs read it",
+    "gridwright.spec.requirements": "only plans and proofs read it, and no template has it",
 }
 """Modules and classes of fields that no template of a grid on AWS is made from, and why."""
 NOT_THERE = (
