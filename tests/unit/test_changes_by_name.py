@@ -66,7 +66,7 @@ SHELL_REVIEWED = {
     "schedulers/grid_engine/kind.py": (
         "of a lab's controller: the spool of sge_qmaster's own user before it runs, and what mktemp made"
     ),
-    "schedulers/private_sweep.py": "the job's user's own, where no other user can give them other names",
+    "schedulers/batch/submission.py": "the job's user's own, where no other user can give them other names",
     "schedulers/slurm/job_script.py": "the same; elsewhere below the open directory that the job has made",
     "setup/playbook.py": "a word for people, of a role that is theirs",
 }
@@ -172,4 +172,4 @@ def test_clustershell_is_imported_where_it_is_kept_from_a_users_configuration() 
         for node in nodes(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ClusterShell")
     }
-    assert {each for each in places if each[0] != module} == {("grid/fanout.py", "ClusterShell.Task")}
+    assert {each for each in places if each[0] != module} == {("grid/nodes.py", "ClusterShell.Task")}
