@@ -15,10 +15,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from gridwright.repository.export import MOST_SENT_ANEW, ExportOptions, export
+from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_objects
 from gridwright.repository.migration.migrate import MigrationOptions
 from gridwright.repository.migration.session import MigrationPlaces, migrate
+from gridwright.repository.sending import MOST_SENT_ANEW
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.state_directory import VARIABLE
 from gridwright.repository.verify import verify

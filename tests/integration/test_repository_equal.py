@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from gridwright.repository.contents import ContentOptions, import_contents
-from gridwright.repository.export import MOST_SENT_ANEW, ExportOptions, export
+from gridwright.repository.export import ExportOptions, export
 from gridwright.repository.importing import ImportOptions, import_names
+from gridwright.repository.sending import MOST_SENT_ANEW
 from gridwright.repository.settings import OpenRepository, RepositoryReport
 from gridwright.repository.verify import verify
 from tests.support.disks import loop_mount, other_mount

@@ -277,3 +277,38 @@ def test_a_release_that_was_killed_before_its_note_loses_no_reader(library: Libr
     assert "sent" not in report["done"], report
     assert "released" in library.state("noted")
     assert library.seen("noted") == before
+
+
+def test_an_export_that_was_not_told_of_the_archive_brings_nothing_either(library: Library) -> None:
+    machine, archive = library.machine, ("--hsm-archive", "1")
+    machine.run(f"cd {DIRECTORY}; for i in p q r; do head -c {SIZE} /dev/urandom >$i; done; sleep 2")
+    before = {each: library.seen(each) for each in "pqr"}
+    machine.gridwright(*library.words("export", *archive), ok=False)
+    machine.gridwright(*library.words("release", *archive, "--name", "x", "p", "q", "r"), ok=False)
+    machine.run(f"cd {DIRECTORY}; touch -d @1000000001 p; ln q q2; touch -d @1000000002 q2")
+    sent = [
+        machine.gridwright(*library.words("export", "--json", *flags), ok=False).json["done"].get("sent")
+        for flags in (("--dry-run",), (), (*archive, "--dry-run"), archive)
+    ]
+    assert all(each is None or each["bytes"] == 0 for each in sent), sent
+    for each in ("p", "q", "q2", "r"):
+        assert "released" in library.state(each)
+    assert {each: library.seen(each) for each in "pqr"} == before
+    objects = library.store.client().list_objects_v2(Bucket=BUCKET, Prefix="release/q")["Contents"]
+    assert [each["Size"] for each in objects] == [SIZE, SIZE]
+
+
+def test_a_dry_run_brings_nothing_of_released_files_that_changed_their_names(library: Library) -> None:
+    machine, archive = library.machine, ("--hsm-archive", "1")
+    machine.run(f"cd {DIRECTORY}; for i in s t; do head -c {SIZE} /dev/urandom >$i; done; sleep 2")
+    before = {each: library.seen(each).split()[0] for each in "st"}
+    machine.gridwright(*library.words("export", *archive), ok=False)
+    machine.gridwright(*library.words("release", *archive, "--name", "x", "s", "t"), ok=False)
+    machine.run(f"cd {DIRECTORY}; mv s x; mv t s; mv x t")
+    for _ in range(2):
+        machine.gridwright(*library.words("export", "--json", "--dry-run", *archive), ok=False)
+        assert "released" in library.state("s") + library.state("t")
+        assert "released" in library.state("t")
+    for _ in range(3):
+        machine.gridwright(*library.words("export", *archive), ok=False)
+    assert {"s": library.seen("t").split()[0], "t": library.seen("s").split()[0]} == before

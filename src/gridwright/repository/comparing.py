@@ -7,13 +7,14 @@ import stat
 from contextlib import suppress
 from enum import Enum
 
+from gridwright.errors import GridwrightError
 from gridwright.repository.below import at
 from gridwright.repository.content import crc64_of, etag_of, is_same_content, open_for_reading
 from gridwright.repository.extended import encode, of_users, read_xattrs
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns, is_stored_as
 from gridwright.repository.known_file import KnownFile
 from gridwright.repository.object_format import ACCESSED, FileAttributes, metadata_of
-from gridwright.repository.references import StateError, read_state
+from gridwright.repository.references import FileState, StateError, read_state
 from gridwright.repository.scan import Action, action_for
 from gridwright.repository.settings import OpenRepository
 from gridwright.repository.store import ObjectEntry, ObjectHead, StoreError, StoreFault
@@ -71,7 +72,8 @@ def holds_content_of(opened: OpenRepository, status: os.stat_result, row: KnownF
         return False
     descriptor = open_for_reading(name, directory)
     try:
-        if is_released(opened, row, descriptor):
+        is_told_so = bool(os.geteuid() and row.is_name_only and row.inode)
+        if is_told_so or is_released_as(opened, descriptor, row):
             return True
         return row.crc64 is not None and crc64_of(descriptor) == row.crc64
     finally:
@@ -174,15 +176,32 @@ def attributes_side(here: Given, known: Given, said: Given) -> AttributesSide:
     return AttributesSide.SAME if is_moment and is_known else AttributesSide.CHANGED
 
 
-def is_released(opened: OpenRepository, row: KnownFile, descriptor: int) -> bool:
-    """Whether an open file has no content here: root asks Lustre, as any other agent may have restored it.
+def own_state(descriptor: int) -> FileState | None:
+    """What the file's own attribute says; None where it says nothing that can be read."""
+    with suppress(StateError):
+        return read_state(descriptor)
+    return None
 
-    Raises OSError.
+
+def is_released(opened: OpenRepository, descriptor: int) -> bool:
+    """Whether an open file has no content here, so that reading it would wait for an agent. Raises OSError.
+
+    Root asks Lustre, whether the command was told of the archive or not: whatever times the file was given,
+    its content is that of its object then, as Lustre brings it before anybody writes.
     """
-    is_known = bool(row.is_name_only and row.inode)
-    if not is_known or not opened.is_guarded or os.geteuid() != 0:
-        return is_known
-    return opened.released_names.is_released(descriptor)
+    state = own_state(descriptor)
+    if os.geteuid() == 0 and (opened.is_guarded or (state is not None and state.is_name_only)):
+        with suppress(GridwrightError):  # No Lustre: a name that an earlier release has left.
+            return opened.released_names.is_released(descriptor)
+    return state is not None and state.is_name_only and state.is_unchanged(os.fstat(descriptor))
+
+
+def is_released_as(opened: OpenRepository, descriptor: int, row: KnownFile) -> bool:
+    """Whether it is released, and has the content of this row's object. Raises OSError."""
+    state = own_state(descriptor)
+    if state is None or state.reference.etag != row.etag or os.fstat(descriptor).st_size != row.size:
+        return False
+    return is_released(opened, descriptor)
 
 
 def note_restored(opened: OpenRepository) -> None:
@@ -198,7 +217,7 @@ def note_restored(opened: OpenRepository) -> None:
             directory, name = opened.below.parent(row.path)
             descriptor = open_for_reading(name, directory)
             try:
-                if not is_released(opened, row, descriptor):
+                if not opened.released_names.is_released(descriptor):
                     row.is_name_only, row.ctime_ns = False, UNKNOWN
                     opened.known.put(row)
             finally:

@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from gridwright.repository.below import held_at_most, steps
@@ -28,11 +28,11 @@ from gridwright.repository.comparing import (
     attributes_side,
     has_attributes,
     has_bucket_attributes,
+    is_released,
     rights_to_give,
 )
-from gridwright.repository.content import Torn, crc64_of, is_same_content
+from gridwright.repository.content import Torn, crc64_of
 from gridwright.repository.deletions import ExportDeletions, ObjectDeletions
-from gridwright.repository.file_clock import is_stored_as
 from gridwright.repository.gone import (
     TAKEN,
     forget_nowhere,
@@ -62,10 +62,11 @@ from gridwright.repository.sending import (
     condition_of,
     first_name,
     flush_many,
+    former_row,
     has_content,
-    is_released_as,
+    has_known_content,
+    is_untouched,
     open_for_sending,
-    own_state,
     refuse_without_content,
     row_of,
     send,
@@ -87,60 +88,6 @@ from gridwright.repository.store import (
 )
 from gridwright.repository.unfinished import end_step, take_sent, was_sent
 
-
-def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
-    """Whether the content of an open file is that of its row; it is read where nothing else tells.
-
-    Raises OSError, and StoreError where the store has to be asked.
-    """
-    if is_stored_as(row.mtime_ns, sending.status.st_mtime_ns):
-        return has_known_content(opened, sending, row)
-    return sending.descriptor is not None and is_released_as(opened, sending.descriptor, row)
-
-
-def has_known_content(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
-    """As `is_untouched`, of a file with any times."""
-    descriptor = sending.descriptor
-    if descriptor is None:
-        return sending.target == row.target
-    if sending.content.size != row.size:
-        return False
-    if is_released_as(opened, descriptor, row):
-        return True
-    if row.crc64 is not None:
-        return crc64_of(descriptor) == row.crc64
-    if row.key is None:
-        return False
-    return is_same_content(descriptor, opened.store.head(row.key).result()) is True
-
-
-def former_row(opened: OpenRepository, sending: Sending) -> KnownFile | None:
-    """The row of a file under the name that it had, if it was renamed and its object is to be copied.
-
-    None where its new key is listed, and where it is small: then its content is sent. But where it is a name
-    only, nothing is here to be sent. Raises OSError.
-    """
-    known, state = opened.known, None if sending.descriptor is None else own_state(sending.descriptor)
-    is_small = sending.content.size <= MOST_SENT_ANEW and not (state and state.is_name_only)
-    if is_small or known.listed(sending.key) is not None:
-        return None
-    for row in known.by_inode(sending.status.st_ino):
-        if row.key is None or not row.attributes.is_file or known.was_seen(row.path):
-            continue
-        with suppress(StoreError):
-            if is_untouched(opened, sending, row):
-                return row
-    return None
-
-
-MOST_SENT_ANEW = 1 << 20
-"""Bytes of a renamed file that is sent under its new name, by one PUT; the object of a larger one is copied.
-
-A copy takes one request of a store that heeds conditions of copies, and three of any other. With versitygw
-1.8.0 200 files of 64 KiB took 1.1 s to send and 4.1 s to copy, 90 files of 1 MiB 2.2 s and 3.5 s; from 4 MiB
-on both took the same. A line of 1 Gbit/s carries 1 MiB in 8 ms, as long as each of a dozen copies at once of
-0.1 s: from there on copies are sooner done.
-"""
 _FAILS_ALIKE = (*MAY_PASS, StoreFault.FORBIDDEN)
 """Faults of a copy for which sending the content would fail, too."""
 MOST_AT_ONCE = 64
@@ -255,6 +202,10 @@ def _is_file_object(row: KnownFile | None) -> bool:
 
 class _Postponed(Exception):
     """What has to wait until all else is sent, and deleted."""
+
+
+class _Restored(Exception):
+    """A file whose content has come just now, and that is to be looked at again before anything is sent."""
 
 
 @dataclass(slots=True)
@@ -388,6 +339,9 @@ class _Export:
                 self._send(task, condition_of(self._opened, sending, task.row, self._options.prefer))
         except WithoutContent as error:
             self._left(sending, str(error))
+        except _Restored:
+            sending.close()
+            self._begin(sending.path, task.action, task.row, sending.attempt)
         except StoreError as error:
             self._failed(task, error)
         except OSError as error:
@@ -413,16 +367,17 @@ class _Export:
         self._report.problem(sending.path, why)
 
     def _refuse_without_content(self, sending: Sending) -> None:
-        if sending.descriptor is None:
+        """Have a file here whose content is to be read. Raises WithoutContent, _Restored, OSError."""
+        descriptor = sending.descriptor
+        if descriptor is None:
             return
-        if self._opened.is_guarded:
-            if self._lease is None:
-                return
-            # Where the file system brings what is read, reading it to send it is enough.
-            self._opened.released_names.wait_for(sending.descriptor)
-        elif not sending.has_state:
-            return
-        refuse_without_content(sending.descriptor)
+        if not self._opened.is_guarded:
+            if sending.has_state:
+                refuse_without_content(self._opened, descriptor)
+        elif self._lease is not None and is_released(self._opened, descriptor):
+            # Where the file system brings what is read, reading it is enough. Its ctime is another one then.
+            self._opened.released_names.wait_for(descriptor)
+            raise _Restored
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
         """The key of a path: the known one, so that what was imported goes back to where it came from.

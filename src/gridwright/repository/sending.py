@@ -10,9 +10,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from gridwright.errors import GridwrightError
 from gridwright.repository.below import at, sync_file_system
+from gridwright.repository.comparing import is_released, is_released_as, own_state
 from gridwright.repository.content import (
     FileContent,
+    crc64_of,
     etag_of,
     is_same_content,
     is_same_moment,
@@ -20,12 +23,11 @@ from gridwright.repository.content import (
 )
 from gridwright.repository.copytool.released import why_only_copy
 from gridwright.repository.extended import LONGEST_XATTRS, read_xattrs, xattr_names
-from gridwright.repository.file_clock import UNKNOWN, bounded_ns
+from gridwright.repository.file_clock import UNKNOWN, bounded_ns, is_stored_as
 from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import FileAttributes, metadata_of, portable_mode
 from gridwright.repository.planned import UnreadContent
 from gridwright.repository.references import (
-    FileState,
     StateError,
     attribute_name,
     read_state,
@@ -45,6 +47,10 @@ from gridwright.repository.store import (
     WrittenObject,
 )
 
+_RELEASED = (
+    "it is a released file of Lustre whose object is not the known one: name the archive (hsm_archive, or "
+    "--hsm-archive), and its content comes from there first"
+)
 HAS_CONTENT = (
     "its object has content, which no directory can have: it was not overwritten; copy it in the bucket to a "
     "key without / at the end"
@@ -181,11 +187,16 @@ def bound(sending: Sending, report: RepositoryReport) -> None:
         )
 
 
-def refuse_without_content(descriptor: int) -> None:
+def refuse_without_content(opened: OpenRepository, descriptor: int) -> None:
     """Raise WithoutContent for a name only that is not full of content of its own."""
     with suppress(StateError):
         state, status = read_state(descriptor), os.fstat(descriptor)
-        if state is not None and state.is_name_only and _has_hole(descriptor, status.st_size):
+        if state is None or not state.is_name_only:
+            return
+        with suppress(GridwrightError):  # No Lustre, or not root.
+            if opened.released_names.is_released(descriptor):
+                raise WithoutContent(_RELEASED)
+        if _has_hole(descriptor, status.st_size):
             raise WithoutContent(
                 "it was written to before all its content was here; write it anew as a whole"
             )
@@ -279,25 +290,64 @@ def first_name(opened: OpenRepository, sending: Sending) -> bytes | None:
     return None if first == sending.path else first
 
 
-def own_state(descriptor: int) -> FileState | None:
-    """What the file's own attribute says; None where it says nothing that can be read."""
-    with suppress(StateError):
-        return read_state(descriptor)
+def is_untouched(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
+    """Whether the content of an open file is that of its row; it is read where nothing else tells.
+
+    Raises OSError, and StoreError where the store has to be asked.
+    """
+    if is_stored_as(row.mtime_ns, sending.status.st_mtime_ns):
+        return has_known_content(opened, sending, row)
+    return sending.descriptor is not None and is_released_as(opened, sending.descriptor, row)
+
+
+def has_known_content(opened: OpenRepository, sending: Sending, row: KnownFile) -> bool:
+    """As `is_untouched`, of a file with any times."""
+    descriptor = sending.descriptor
+    if descriptor is None:
+        return sending.target == row.target
+    if sending.content.size != row.size:
+        return False
+    if is_released(opened, descriptor):
+        return is_released_as(opened, descriptor, row)
+    if row.crc64 is not None:
+        return crc64_of(descriptor) == row.crc64
+    if row.key is None:
+        return False
+    return is_same_content(descriptor, opened.store.head(row.key).result()) is True
+
+
+def former_row(opened: OpenRepository, sending: Sending) -> KnownFile | None:
+    """The row of a file under the name that it had, if it was renamed and its object is to be copied.
+
+    None where its new key is listed, and where it is small: then its content is sent. But where it is a name
+    only, nothing is here to be sent. Raises OSError.
+    """
+    known, state = opened.known, None if sending.descriptor is None else own_state(sending.descriptor)
+    is_small = sending.content.size <= MOST_SENT_ANEW and not (state and state.is_name_only)
+    if is_small or known.listed(sending.key) is not None:
+        return None
+    for row in known.by_inode(sending.status.st_ino):
+        if row.key is None or not row.attributes.is_file:
+            continue
+        descriptor = sending.descriptor
+        is_released_here = descriptor is not None and is_released_as(opened, descriptor, row)
+        if known.was_seen(row.path) and not is_released_here:
+            # Another name of the same file: of a released one the object is copied, as no content is here.
+            continue
+        with suppress(StoreError):
+            if is_untouched(opened, sending, row):
+                return row
     return None
 
 
-def is_released_as(opened: OpenRepository, descriptor: int, row: KnownFile) -> bool:
-    """Whether an open file has no content here, so that none differs from the object of its row.
+MOST_SENT_ANEW = 1 << 20
+"""Bytes of a renamed file that is sent under its new name, by one PUT; the object of a larger one is copied.
 
-    Lustre tells where it may be asked, and brings the content before anybody writes: whatever times the file
-    was given, its content is that of its object. Raises OSError.
-    """
-    state, status = own_state(descriptor), os.fstat(descriptor)
-    if state is None or state.reference.etag != row.etag or status.st_size != row.size:
-        return False
-    if opened.is_guarded and os.geteuid() == 0:
-        return opened.released_names.is_released(descriptor)
-    return state.is_name_only and state.is_unchanged(status)
+A copy takes one request of a store that heeds conditions of copies, and three of any other. With versitygw
+1.8.0 200 files of 64 KiB took 1.1 s to send and 4.1 s to copy, 90 files of 1 MiB 2.2 s and 3.5 s; from 4 MiB
+on both took the same. A line of 1 Gbit/s carries 1 MiB in 8 ms, as long as each of a dozen copies at once of
+0.1 s: from there on copies are sooner done.
+"""
 
 
 def has_content(opened: OpenRepository, sending: Sending, head: ObjectHead) -> bool:

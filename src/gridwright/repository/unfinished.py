@@ -185,13 +185,25 @@ def _key(opened: OpenRepository, path: bytes, stamp: bytes) -> str:
 
 
 def was_sent(opened: OpenRepository, path: bytes, head: ObjectHead) -> bool:
-    """Whether an object says what a killed export has begun to send of a path."""
-    return any(_says(head, stamp) for stamp in opened.known.stamps_of(path))
+    """Whether an object says what an export has begun to send of a path, whole or a part of it.
+
+    A store behind a proxy may take a broken connection for the end: versitygw 1.8.0 keeps what has come then.
+    """
+    stamps = opened.known.stamps_of(path)
+    return any(head.entry.size <= _size_in(stamp) and _has_attributes_in(head, stamp) for stamp in stamps)
 
 
 def _says(head: ObjectHead, stamp: bytes) -> bool:
-    mode, uid, gid, mtime_ns, size, *_ = map(int, stamp.split())
-    return head.entry.size == size and has_attributes(head, FileAttributes(mode, uid, gid, 0, mtime_ns))
+    return head.entry.size == _size_in(stamp) and _has_attributes_in(head, stamp)
+
+
+def _size_in(stamp: bytes) -> int:
+    return int(stamp.split()[4])
+
+
+def _has_attributes_in(head: ObjectHead, stamp: bytes) -> bool:
+    mode, uid, gid, mtime_ns, *_ = map(int, stamp.split())
+    return has_attributes(head, FileAttributes(mode, uid, gid, 0, mtime_ns))
 
 
 def _take_one(
