@@ -219,7 +219,7 @@ def test_the_only_copy_of_a_released_file_stays_whatever_becomes_of_its_name(lib
     assert machine.run(f"cd {place}; lfs hsm_state * | grep -c released").out == f"{len(names)}\n"
     machine.run(
         f"cd {place} && mv out ../../moved-out && rm gone && mv log.1 log.2 && mv log log.1 && "
-        "echo new >log && mv a x && mv b a && mv x b"
+        "echo new >log && sync log && mv a x && mv b a && mv x b"
     )
     export = library.words("export", "--deletions", "--delete-up-to", "10", "--json", *archive)
     reports = [machine.gridwright(*export, ok=False).json for _ in range(3)]
@@ -280,21 +280,26 @@ def test_a_release_that_was_killed_before_its_note_loses_no_reader(library: Libr
 
 
 def test_an_export_that_was_not_told_of_the_archive_brings_nothing_either(library: Library) -> None:
-    machine, archive = library.machine, ("--hsm-archive", "1")
-    machine.run(f"cd {DIRECTORY}; for i in p q r; do head -c {SIZE} /dev/urandom >$i; done; sleep 2")
-    before = {each: library.seen(each) for each in "pqr"}
-    machine.gridwright(*library.words("export", *archive), ok=False)
-    machine.gridwright(*library.words("release", *archive, "--name", "x", "p", "q", "r"), ok=False)
-    machine.run(f"cd {DIRECTORY}; touch -d @1000000001 p; ln q q2; touch -d @1000000002 q2")
+    machine, archive, own = library.machine, ("--hsm-archive", "1"), ("--name", "x", "untold")
+    place, names = f"{DIRECTORY}/untold", ("untold/p", "untold/q", "untold/r")
+    machine.run(
+        f"mkdir {place}; cd {place}; for i in p q r; do head -c {SIZE} /dev/urandom >$i; done; sleep 2"
+    )
+    before = {each: library.seen(each) for each in names}
+    machine.gridwright(*library.words("export", *archive, *own), ok=False)
+    machine.gridwright(*library.words("release", *archive, *own), ok=False)
+    machine.run(f"cd {place}; touch -d @1000000001 p; ln q q2; touch -d @1000000002 q2")
     sent = [
-        machine.gridwright(*library.words("export", "--json", *flags), ok=False).json["done"].get("sent")
+        machine.gridwright(*library.words("export", "--json", *flags, *own), ok=False)
+        .json["done"]
+        .get("sent")
         for flags in (("--dry-run",), (), (*archive, "--dry-run"), archive)
     ]
     assert all(each is None or each["bytes"] == 0 for each in sent), sent
-    for each in ("p", "q", "q2", "r"):
+    for each in (*names, "untold/q2"):
         assert "released" in library.state(each)
-    assert {each: library.seen(each) for each in "pqr"} == before
-    objects = library.store.client().list_objects_v2(Bucket=BUCKET, Prefix="release/q")["Contents"]
+    assert {each: library.seen(each) for each in names} == before
+    objects = library.store.client().list_objects_v2(Bucket=BUCKET, Prefix="release/untold/q")["Contents"]
     assert [each["Size"] for each in objects] == [SIZE, SIZE]
 
 

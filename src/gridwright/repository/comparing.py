@@ -12,7 +12,7 @@ from gridwright.repository.below import at
 from gridwright.repository.content import crc64_of, etag_of, is_same_content, open_for_reading
 from gridwright.repository.extended import encode, of_users, read_xattrs
 from gridwright.repository.file_clock import UNKNOWN, bounded_ns, is_stored_as
-from gridwright.repository.known_file import KnownFile
+from gridwright.repository.known_file import KnownFile, signed_inode
 from gridwright.repository.object_format import ACCESSED, FileAttributes, metadata_of
 from gridwright.repository.references import FileState, StateError, read_state
 from gridwright.repository.scan import Action, action_for
@@ -211,8 +211,11 @@ def note_restored(opened: OpenRepository) -> None:
     for row in opened.known.rows("is_name_only <> 0 AND inode <> 0"):
         with suppress(OSError):
             status = opened.below.status(row.path)
+            # What has the name of a released file now says nothing of that one, whose only copy is its object.
+            if status is None or signed_inode(status.st_ino) != row.inode:
+                continue
             # A file without content has one block for tools that seek holes (ll_getattr of Lustre's client).
-            if status is None or not stat.S_ISREG(status.st_mode) or status.st_blocks == 1:
+            if status.st_blocks == 1:
                 continue
             directory, name = opened.below.parent(row.path)
             descriptor = open_for_reading(name, directory)
