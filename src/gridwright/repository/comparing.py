@@ -211,7 +211,7 @@ def note_restored(opened: OpenRepository) -> None:
     for row in opened.known.rows("is_name_only <> 0 AND inode <> 0"):
         with suppress(OSError):
             status = opened.below.status(row.path)
-            # What has the name of a released file now says nothing of that one, whose only copy is its object.
+            # What has the name of a released file now tells nothing of that one: its object is the only copy.
             if status is None or signed_inode(status.st_ino) != row.inode:
                 continue
             # A file without content has one block for tools that seek holes (ll_getattr of Lustre's client).
