@@ -371,13 +371,16 @@ class _Export:
         descriptor = sending.descriptor
         if descriptor is None:
             return
-        if not self._opened.is_guarded:
-            if sending.has_state:
-                refuse_without_content(self._opened, descriptor)
-        elif self._lease is not None and is_released(self._opened, descriptor):
-            # Where the file system brings what is read, reading it is enough. Its ctime is another one then.
-            self._opened.released_names.wait_for(descriptor)
-            raise _Restored
+        if self._opened.is_guarded:
+            if self._lease is None:
+                return
+            if is_released(self._opened, descriptor):
+                # Where the file system brings what is read, reading it is enough. Its ctime is another one then.
+                self._opened.released_names.wait_for(descriptor)
+                raise _Restored
+        elif not sending.has_state:
+            return
+        refuse_without_content(self._opened, descriptor)
 
     def _key(self, path: bytes, row: KnownFile | None) -> str:
         """The key of a path: the known one, so that what was imported goes back to where it came from.
