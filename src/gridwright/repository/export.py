@@ -375,7 +375,7 @@ class _Export:
             if self._lease is None:
                 return
             if is_released(self._opened, descriptor):
-                # Where the file system brings what is read, reading it is enough. Its ctime is another one then.
+                # The file system brings what is read. Its ctime is another one then.
                 self._opened.released_names.wait_for(descriptor)
                 raise _Restored
         elif not sending.has_state:
