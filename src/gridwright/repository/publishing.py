@@ -50,7 +50,7 @@ _HERE_ONLY = ("ctime_ns", "inode", "is_name_only")
 """Columns that are true on one file system alone."""
 _BINARY = frozenset({"path", "target", "xattrs", "link_of"})
 _TEXT = frozenset({"key", "etag", "version_id", "crc64", "libraries"})
-_TOLD_COLUMNS = tuple(name for name in COLUMNS if name not in _HERE_ONLY)
+_MANIFEST_COLUMNS = tuple(name for name in COLUMNS if name not in _HERE_ONLY)
 _LAYOUT = [
     (
         name,
@@ -58,12 +58,12 @@ _LAYOUT = [
         LONGEST_XATTRS if name == "xattrs" else LONGEST_PATH,
         name in ("stored_ns", "libraries"),
     )
-    for name in _TOLD_COLUMNS
+    for name in _MANIFEST_COLUMNS
 ]
 """Of each column of a row: its name, its type, the longest value that is read, and whether the first releases
 did not write it; those leave columns that they do not know."""
 _FORMAT, _FACTS = "gridwright.format", "gridwright.facts"
-_values = attrgetter(*_TOLD_COLUMNS)
+_values = attrgetter(*_MANIFEST_COLUMNS)
 _BATCH = 1_000
 _NOT_READ = re.compile(r"Disabled feature at compile time: (\w+)")
 """What the reader of Parquet says of a compression that it was built without."""
