@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gridwright import __version__
-from tests.support.clean_environment import build_wheel, lean_path, make_environment
+from tests.support.clean_environment import ROOT, build_wheel, lean_path, make_environment
 
 SPEC = """name: first
 filesystems: {{disk: {{type: local, path: {path}}}}}
@@ -69,3 +69,15 @@ def test_an_installed_wheel_carries_the_documents_that_messages_name(commands: P
     assert "Cause:" in stalled
     assert "Remedy:" in stalled
     assert "did you mean stalled?" in run(commands, tmp_path, "help", "staled", status=2).stderr
+
+
+def test_an_installed_wheel_without_extras_says_which_one_it_lacks(commands: Path, tmp_path: Path) -> None:
+    (tmp_path / "grid.yaml").write_text(SPEC.format(path=tmp_path) + "scheduller: slurm\n")
+    said = run(commands, tmp_path, "check", status=2).stderr
+    assert "scheduller" in said
+    on_aws = (ROOT / "examples/aws-fsx.yaml").read_text()
+    (tmp_path / "grid.yaml").write_text(on_aws)
+    run(commands, tmp_path, "check", "--json")
+    said = run(commands, tmp_path, "render", "--out", "rendered", status=3).stderr
+    assert "troposphere is not installed" in said
+    assert "pip install 'gridwright[aws]'" in said

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gridwright.errors import ExitStatus
 from gridwright.filesystems.layout import Component, FileLayout
 from gridwright.filesystems.lustre_client.attribute import decode_attribute
 from gridwright.filesystems.lustre_client.layout import parse_layout, plain, progressive, set_layout_command
@@ -177,6 +178,24 @@ def test_a_library_gets_its_layout_and_has_it_then(library: Library) -> None:
     words = ("layout", "set", "/root/layouts.yaml", "data", "--layout", "16MiB:1,-1")
     assert "-> 1 OST (stripes of 4 MiB) until 16 MiB, then all" in library.machine.gridwright(*words).out
     assert "as it should be" in library.machine.gridwright(*words).out
+
+
+def test_a_layout_that_is_wider_than_the_osts_and_paths_that_are_not_there_are_refused(
+    library: Library,
+) -> None:
+    words = ("layout", "set", "/root/layouts.yaml", "data", "--layout", "5")
+    ended = library.machine.gridwright(*words, ok=False)
+    assert ended.status == ExitStatus.INPUT
+    assert "files are to have 5 stripes" in ended.err
+    assert "2 OSTs" in ended.err
+    paths = (f"{PLACE}/gone", "/root/layouts.yaml")
+    ended = library.machine.gridwright("layout", "rebalance", "/root/layouts.yaml", *paths, ok=False)
+    assert ended.status == ExitStatus.INPUT
+    assert f"{PLACE}/gone: no such file" in ended.err
+    assert "/root/layouts.yaml: the path is in no library" in ended.err
+    ended = library.machine.gridwright("layout", "show", "/root/layouts.yaml", paths[0], ok=False)
+    assert ended.status == ExitStatus.INPUT
+    assert f"{PLACE}/gone: no such file" in ended.err
 
 
 @pytest.mark.thorough

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from importlib.metadata import requires
 from typing import Any
 
 from gridwright.errors import Problem, nearest
@@ -13,6 +14,8 @@ from gridwright.refusals import REMEDIES
 _NO_COMMAND = re.compile(r"No such command '(?P<name>.*?)'\.", re.DOTALL)
 _TOO_MANY = re.compile(r"Got unexpected extra argument(?:s|\(s\))? \((?P<words>.*)\)", re.DOTALL)
 _BRACES = re.compile(r"\{(.+?)\}(?:\.\.\.)?")
+_EXTRA = re.compile(r"(?P<package>[\w.-]+)[^;]*; extra == '(?P<extra>[\w-]+)'")
+"""A line Requires-Dist of a package's metadata."""
 _PARSED = re.compile(r", unable to parse .*", re.DOTALL)
 
 
@@ -74,6 +77,8 @@ def _wrong(message: str) -> str:
 
 def environment_fault(error: Exception) -> Problem | None:
     """What is wrong with the environment; None where the error may be our own."""
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_extra(error.name or "")
     if not isinstance(error, OSError):
         return None
     if error.errno == errno.ENOENT and not _is_somewhere():
@@ -82,6 +87,18 @@ def environment_fault(error: Exception) -> Problem | None:
         return None
     where = None if error.filename is None else os.fsdecode(error.filename)
     return Problem(error.strerror or str(error), where=where, remedy=REMEDIES[error.errno])
+
+
+def _missing_extra(module: str) -> Problem | None:
+    """That the optional package which brings a module is not installed; None for other modules."""
+    package = module.partition(".")[0]
+    for found in filter(None, map(_EXTRA.match, requires("gridwright") or ())):
+        if found["package"] == package and found["extra"] != "dev":
+            return Problem(
+                f"{package} is not installed, and this command uses it",
+                remedy=f"pip install 'gridwright[{found['extra']}]'",
+            )
+    return None
 
 
 def _is_somewhere() -> bool:

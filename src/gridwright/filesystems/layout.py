@@ -97,6 +97,11 @@ class FileLayout:
             parts.append(each)
         return replace(self, components=tuple(parts))
 
+    def wider_than(self, targets: int) -> int:
+        """The largest stripe count beyond as many targets; 0 where every part fits, as several to one may."""
+        counts = (each.stripe_count for each in self.components if not each.overstriped)
+        return max((count for count in counts if count > targets), default=0)
+
     @property
     def text(self) -> str:
         """The layout in words, such as `1 OST until 64 MiB, then 4 until 4 GiB, then all`."""

@@ -212,9 +212,7 @@ def number_of_targets(filesystem: FileSystem, run: Run) -> int:
     """
     kind = kind_of(filesystem)
     with suppress(GridwrightError):
-        return (
-            len(kind.target_space(filesystem, run, str(filesystem.path))) if isinstance(kind, Layouts) else 0
-        )
+        return kind.mover(filesystem, run).targets() if isinstance(kind, Layouts) else 0
     return 0
 
 

@@ -73,8 +73,8 @@ class TuningRow(BaseModel):
     bounded_by: str | None = None
     """What says how far the setting can go; no more is asked for then. Block rows: the file beside `key`.
     Rows of file systems: what the `bound` of their kind looks for."""
-    unless: str | None = None
-    """Mount rows: an option of mounts that are not meant, as a server's of its own targets."""
+    unless: list[str] = Field(default_factory=list)
+    """Mount rows: options of mounts that are not meant, as a server's of its own targets."""
 
     @model_validator(mode="after")
     def _one_value(self) -> TuningRow:

@@ -149,6 +149,14 @@ def test_the_kernels_words_for_trouble_are_known(line: str, kind: str) -> None:
     assert facts_of.digest([line, line]) == {kind: Trouble(2, line)}
 
 
+def test_a_target_that_an_administrator_switched_off_and_on_is_no_trouble() -> None:
+    off = "Lustre: setting import scratch-OST0000_UUID INACTIVE by administrator request"
+    evicted = "LustreError: 167-0: scratch-OST0000-osc: This client was evicted by scratch-OST0000; in"
+    assert facts_of.digest([off, evicted]) == {}
+    assert facts_of.digest([off, evicted, evicted])["server-silent"].count == 1
+    assert facts_of.digest([off, evicted.replace("OST0000", "OST0001")])["server-silent"].count == 1
+
+
 @pytest.mark.parametrize(
     "line",
     [

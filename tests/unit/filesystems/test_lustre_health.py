@@ -22,6 +22,7 @@ from gridwright.filesystems.lustre_client import targets as target_space
 from gridwright.filesystems.lustre_client.connections import (
     LOOKS_S,
     SETTLE_S,
+    SWITCHED,
     Connected,
     LustreConnection,
     parameter_names,
@@ -171,6 +172,19 @@ def test_a_target_that_one_of_two_mounts_has_switched_off_is_told_as_that_mounts
     assert "scratch-OST0001 (for one of 2 mounts on this node, scratch-OST0001-osc-ffff1)" in finding.text
     (finding,) = connection_findings(_connected(off), 0.0)
     assert "mounts on this node" not in finding.text
+
+
+def test_a_target_that_one_of_two_mounts_has_had_off_and_on_is_told_as_that_mounts() -> None:
+    on = LustreConnection(
+        device="scratch-OST0001-osc-ffff1", target="scratch-OST0001", kind="OST", state="FULL", server="",
+        version=None, active=True, history=((100, SWITCHED),),
+    )  # fmt: skip
+    other = replace(on, device="scratch-OST0001-osc-ffff2", history=())
+    (finding,) = connection_findings(_connected(on, other), 200.0)
+    assert "scratch-OST0001 (for one of 2 mounts on this node, scratch-OST0001-osc-ffff1)" in finding.text
+    (finding,) = connection_findings(_connected(on, replace(other, history=on.history)), 200.0)
+    assert "mounts on this node" not in finding.text
+    assert "2 times" in finding.text
 
 
 def test_the_remedy_of_an_mdt_that_is_switched_off_sets_its_own_device() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -363,29 +364,22 @@ def test_a_directory_that_gives_another_layout_is_told_with_the_command_that_set
 def test_what_somebody_has_set_where_the_model_chooses_is_information() -> None:
     lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
     wish = DesiredLayout(library="data", layout=plain(4), stated=False)
-    (told,) = directory_findings(lustre, RUN, "/l/data", wish)
+    (told,) = directory_findings(lustre, dataclasses.replace(RUN, targets=8), "/l/data", wish)
     assert told.level == "info"
     assert "the model chooses 4 OSTs" in told.text
 
 
 def test_a_layout_of_the_model_is_no_wider_than_the_targets_that_are_there() -> None:
-    """What lfs df prints on a Lustre of two OSTs, of which a spec without servers says nothing."""
     lustre = LustreFileSystem.model_validate({"type": "lustre", "path": "/l", "source": "h@tcp:/l"})
     parts = (
         Component(end=2**26, stripe_count=1), Component(start=2**26, end=2**32, stripe_count=4),
         Component(start=2**32, stripe_count=-1),
     )  # fmt: skip
-    space = """\
-UUID                   1K-blocks        Used   Available Use% Mounted on
-testfs-MDT0000_UUID       585656        1684      516768   1% /l[MDT:0]
-testfs-OST0000_UUID      1908940        5488     1782212   1% /l[OST:0]
-testfs-OST0001_UUID      1908940        9584     1778116   1% /l[OST:1]
-"""
-    run = Lfs(layouts={"/l/data": printed("205-getstripe-default")}, df=space)
+    run = Lfs(layouts={"/l/data": printed("205-getstripe-default")}, targets=2)
     wish = DesiredLayout(library="data", layout=FileLayout(parts), stated=False)
     (told,) = directory_findings(lustre, run, "/l/data", wish)
     assert told.text.endswith("the model chooses 1 OST until 64 MiB, then all")
-    as_wanted = Lfs(layouts={"/l/data": printed("221-getstripe-d-yaml-dir3")}, df=space)
+    as_wanted = Lfs(layouts={"/l/data": printed("221-getstripe-d-yaml-dir3")}, targets=2)
     assert directory_findings(lustre, as_wanted, "/l/data", wish) == []
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +26,14 @@ from gridwright.errors import ExitStatus, Finding, GridwrightError, Problem, inp
 if TYPE_CHECKING:
     from gridwright.commands import CommandOutput
     from gridwright.doctor.access import RunOn
+    from gridwright.filesystems.health import Run
     from gridwright.filesystems.layout import DesiredLayout, FileLayout, LibraryLayouts
     from gridwright.layouts.rebalance import Rebalance, RebalanceOrder
     from gridwright.spec import GridSpec
 
+
+_STAT_S = 10.0
+"""A file system that answers later than this tells nothing of a path."""
 
 layout = plain_app(
     "Show, check and set over which targets files of libraries lie, and move them.", no_args_is_help=True
@@ -292,7 +298,10 @@ def _orders(spec: GridSpec, what: Sequence[str], flags: _RebalanceFlags) -> Iter
 
 def _places(spec: GridSpec, what: Sequence[str]) -> Mapping[str, list[str]]:
     """What is named, by library; no place for a library that is meant as a whole."""
+    from gridwright.commands import run_here
+
     places: dict[str, list[str]] = {}
+    problems: list[Problem] = []
     for each in what:
         if "/" not in each:
             places.setdefault(each, [])
@@ -300,11 +309,26 @@ def _places(spec: GridSpec, what: Sequence[str]) -> Mapping[str, list[str]]:
         path = Path(each).absolute()
         inside = [str(name) for name in spec.libraries if path.is_relative_to(spec.library_directory(name))]
         if not inside:
-            raise input_error(
-                "the path is in no library", where=each, remedy="name a library, or what lies in one"
-            )
-        places.setdefault(inside[0], []).append(str(path))
+            remedy = "name a library, or what lies in one"
+            problems.append(Problem("the path is in no library", where=each, remedy=remedy))
+        elif _is_missing(run_here, path):
+            problems.append(Problem(_MISSING[0], where=each, remedy=_MISSING[1]))
+        else:
+            places.setdefault(inside[0], []).append(str(path))
+    if problems:
+        raise GridwrightError(*problems)
     return places
+
+
+_MISSING = ("no such file or directory", "name what is there")
+
+
+def _is_missing(run: Run, path: Path) -> bool:
+    """Whether the file system says that a path is not there; False where it does not answer."""
+    with suppress(GridwrightError):
+        looked = run(["stat", "--format=%i", "--", str(path)], timeout_s=_STAT_S)
+        return looked.status != 0 and os.strerror(errno.ENOENT).encode() in looked.stderr
+    return False
 
 
 def _one(
@@ -355,8 +379,6 @@ def _one(
 
 def _run(stopping: threading.Event, command: Sequence[str], *, timeout_s: float = 30.0) -> CommandOutput:
     """A command on this machine, which an order to stop kills."""
-    import os
-
     from gridwright.commands import CommandPlace, run_bounded
 
     environment: dict[str, Any] = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
@@ -374,9 +396,11 @@ def _layout_of(spec: GridSpec, run_on: RunOn, path: Path) -> FileLayout:
     for role, library in spec.libraries.items():
         filesystem = spec.filesystems[library.filesystem or ""]
         if path.is_relative_to(spec.library_directory(role)):
-            kind = kind_of(filesystem)
+            kind, run = kind_of(filesystem), run_on(filesystem)
             if isinstance(kind, Layouts):
-                return kind.layout(filesystem, run_on(filesystem), str(path))
+                if _is_missing(run, path):
+                    raise input_error(_MISSING[0], where=str(path), remedy=_MISSING[1])
+                return kind.layout(filesystem, run, str(path))
     raise input_error(
         f"{path} is in no library whose file system lets its users choose layouts",
         where=str(path),

@@ -227,7 +227,7 @@ def _is_tuned(row: TuningRow, mount: MountFacts, facts: NodeFacts) -> bool:
     """Of local file systems those that libraries or arrays lie on: the system's own are not ours to tune."""
     if row.filesystems and mount.type not in row.filesystems:
         return False
-    if row.unless and any(each.partition("=")[0] == row.unless for each in mount.options.split(",")):
+    if any(each.partition("=")[0] in row.unless for each in mount.options.split(",")):
         return False
     ours = {library.mount_point for library in facts.libraries.values()} - {"/"}
     if facts.scratch:

@@ -64,6 +64,7 @@ from gridwright.doctor.facts.node_facts import (
 )
 from gridwright.doctor.messages import FactsRequest
 from gridwright.filesystems.health import LATE_S
+from gridwright.filesystems.lustre_client.connections import evictions
 from gridwright.kernel_files import number_of, text_of
 from gridwright.machine import physical_cores
 from gridwright.messages import MessageError, decode, encode
@@ -209,10 +210,15 @@ def kernel_log() -> dict[str, Trouble]:
 
 
 def digest(lines: Iterable[str]) -> dict[str, Trouble]:
-    """Count the kinds of trouble; only text of the kernel counts, not what a process wrote into its log."""
+    """Count the kinds of trouble; only text of the kernel counts, not what a process wrote into its log.
+
+    A target of Lustre that an administrator switched off and on here has lost nobody (`target-reactivated`).
+    """
     troubles: dict[str, Trouble] = {}
-    for line in lines:
-        if _OF_FILES.search(line):
+    lines = list(lines)
+    switched = {each.number for each in evictions(lines) if each.switched}
+    for number, line in enumerate(lines):
+        if number in switched or _OF_FILES.search(line):
             continue
         for kind, pattern in TROUBLE.items():
             if pattern.search(line):

@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -184,14 +184,9 @@ def with_switched(connected: Connected, kernel_log: str) -> Connected:
 
     A history does not tell one from the other; the log of the kernel does, as far as it goes back.
     """
-    off: Counter[str] = Counter()
     by_administrator: dict[str, list[bool]] = defaultdict(list)
-    for line in _KERNEL_LOG.finditer(kernel_log):
-        if line["off"]:
-            off[line["off"]] += 1
-            continue
-        by_administrator[line["device"]].append(off[line["target"]] > 0)
-        off[line["target"]] = max(0, off[line["target"]] - 1)
+    for eviction in evictions(kernel_log.splitlines()):
+        by_administrator[eviction.device].append(eviction.switched)
 
     def history(each: LustreConnection) -> tuple[tuple[int, str], ...]:
         last_first = reversed(by_administrator[each.device])
@@ -203,6 +198,31 @@ def with_switched(connected: Connected, kernel_log: str) -> Connected:
     return replace(
         connected, connections=tuple(replace(each, history=history(each)) for each in connected.connections)
     )
+
+
+class Eviction(NamedTuple):
+    """A line of the kernel's log in which a client was evicted, or says so."""
+
+    number: int
+    """Of the line, from 0."""
+    device: str
+    switched: bool
+    """Whether an administrator switched the target off and on here, and no server gave up this client."""
+
+
+def evictions(lines: Iterable[str]) -> Iterator[Eviction]:
+    """The evictions of a kernel's log, in its order."""
+    off: Counter[str] = Counter()
+    for number, line in enumerate(lines):
+        found = _KERNEL_LOG.search(line)
+        if found is None:
+            continue
+        if found["off"]:
+            off[found["off"]] += 1
+            continue
+        switched = off[found["target"]] > 0
+        off[found["target"]] -= switched
+        yield Eviction(number, found["device"], switched)
 
 
 class _Waits(NamedTuple):

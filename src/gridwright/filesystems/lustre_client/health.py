@@ -115,19 +115,33 @@ def connection_findings(connected: Connected, now_s: float) -> Iterator[Finding]
 
 def _switched_off(connection: LustreConnection, connected: Connected) -> str:
     """A target by its name; with its device where another mount of this node goes on."""
-    mounts = [each for each in connected.connections if each.target == connection.target]
-    if not any(each.active for each in mounts):
+    goes_on = any(each.active for each in connected.connections if each.target == connection.target)
+    return _named(connection, connected.connections) if goes_on else connection.target
+
+
+def _named(connection: LustreConnection, connections: Sequence[LustreConnection]) -> str:
+    """A target by its name; with the device of its mount where this node has several."""
+    mounts = sum(each.target == connection.target for each in connections)
+    if mounts < 2:
         return connection.target
-    return f"{connection.target} (for one of {len(mounts)} mounts on this node, {connection.device})"
+    return f"{connection.target} (for one of {mounts} mounts on this node, {connection.device})"
 
 
 def recent(connections: Sequence[LustreConnection], state: str, now_s: float) -> dict[str, list[int]]:
-    """When connections to each target were in a state within the last day."""
+    """When connections to each target were in a state within the last day.
+
+    A target has the name of its device beside it where only some of this node's mounts were.
+    """
     found: dict[str, list[int]] = defaultdict(list)
-    for each in connections:
-        for when, was in each.history:
-            if was == state and when > now_s - RECENT_S:
-                found[each.target].append(when)
+    were = [
+        (each, times)
+        for each in connections
+        if (times := [when for when, was in each.history if was == state and when > now_s - RECENT_S])
+    ]
+    counted = Counter(each.target for each, _ in were), Counter(each.target for each in connections)
+    for each, times in were:
+        all_were = counted[0][each.target] == counted[1][each.target]
+        found[each.target if all_were else _named(each, connections)] += times
     return found
 
 

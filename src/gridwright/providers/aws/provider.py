@@ -30,7 +30,6 @@ from gridwright.providers.aws.layout import (
     paired_servers,
     room_problems,
 )
-from gridwright.providers.aws.machine_files import provided
 from gridwright.providers.aws.names import DISTRIBUTION_TAG
 from gridwright.providers.aws.rules import aws_problems, nearest_types, report_not_offered
 from gridwright.providers.aws.section import Aws
@@ -232,6 +231,8 @@ def image_build(spec: GridSpec, release: str | None) -> Rendering:
 
     Raises GridwrightError (INPUT) where the spec does not tell which distribution the image has.
     """
+    from gridwright.providers.aws.machine_files import provided
+
     layout = aws_layout(spec)
     found = distribution_of_nodes(layout.aws)
     if found is None:
