@@ -53,6 +53,24 @@ def test_what_is_required_of_the_workload_is_judged(grid: Grid) -> None:
     assert (time["figure"], time["required"], time["met"]) == ("real_s", 3600.0, True)
 
 
+def test_what_is_required_of_a_part_that_is_left_out_is_open(grid: Grid) -> None:
+    text = grid.spec.read_text().replace("data: {filesystem", "data: {requires: 1 kB/s/core, filesystem")
+    grid.spec.write_text(f"{text}workload: {{requires: {{ratio: 0.1}}}}\n")
+    no_workload = grid.command("prove", grid.spec, "--skip", "workload", "--skip", "doctor", *IOTEST)
+    assert no_workload.status == 1, no_workload.text
+    assert "not measured by this run: a CPU/real ratio of 0.1 of the workload" in " ".join(
+        no_workload.out.split()
+    )
+    matrix = grid.matrix([["true"]])
+    flags = ("--skip", "iotest", "--skip", "doctor", "--matrix", matrix)
+    no_iotest = grid.command("prove", grid.spec, *flags)
+    assert no_iotest.status == 1, no_iotest.text
+    assert "not measured by this run: 1 kB/s/core of library data" in " ".join(no_iotest.out.split())
+    writes = grid.command("iotest", grid.spec, "--phases", "write", "--seconds", "0.3s")
+    assert writes.status == 1, writes.text
+    assert "the read of data was not measured" in " ".join(writes.out.split())
+
+
 def test_a_failed_launch_misses_the_proof(grid: Grid) -> None:
     matrix = grid.matrix([sh("exit 1", name="sad"), ["true"]])
     ended = grid.command("prove", grid.spec, "--skip", "iotest", "--matrix", matrix, "--json")

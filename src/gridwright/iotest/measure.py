@@ -52,7 +52,7 @@ from gridwright.iotest.outcome import (
     requested_settings,
 )
 from gridwright.iotest.scratch import FileSet, Scratch, leftovers
-from gridwright.iotest.steadiness import falling_finding, stall_finding, stalls_of, with_fall
+from gridwright.iotest.steadiness import burst_finding, falling_finding, stall_finding, stalls_of, with_levels
 from gridwright.iotest.stream_plan import (
     SWEPT,
     Place,
@@ -317,7 +317,7 @@ class LibraryTest:
             memory_backed=self._mount.memory_backed,
             steady=driven.steady,
         )
-        record = with_fall(with_load(record, driven.load), plan.seconds, driven.history)
+        record = with_levels(with_load(record, driven.load), plan.seconds, driven.history)
         record = replace(record, cached=record.cached or in_memory)
         self._emit(PhaseDone(phase=record))
         self._after(op, plan, outcome, record)
@@ -380,8 +380,9 @@ class LibraryTest:
             raise WrongData
         if record.cached and (record.cached_fraction or 0.0) > CACHED_LIMIT:
             self._emit(cached_finding(self._target.library, op, record.cached_fraction or 0.0))
-        for finding in falling_finding(self._target.library, record):
-            self._emit(finding)
+        for finding_of in (burst_finding, falling_finding):
+            for finding in finding_of(self._target.library, record):
+                self._emit(finding)
         if op == "write":
             self._remember(plan, outcome)
             self._see_layout()

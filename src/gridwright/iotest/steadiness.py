@@ -24,8 +24,8 @@ from gridwright.errors import Finding
 from gridwright.iotest.engine import Sample
 from gridwright.iotest.outcome import Outcome
 from gridwright.runs.iotest_events import Progress
-from gridwright.runs.phase_record import Falling, PhaseRecord, Stall, Steady
-from gridwright.units import format_rate
+from gridwright.runs.phase_record import Falling, PhaseRecord, RateLevel, Stall, Steady, lasting_level
+from gridwright.units import format_bytes, format_rate
 
 CHANGE = 0.10
 """A fall of less than a tenth over the phase is noise, as in `gridwright.iotest.steadiness`."""
@@ -39,8 +39,8 @@ LOWER = 0.96
 """What is lower than all before by less than 4 % has been there before: a trough of a sawtooth."""
 
 
-def with_fall(record: PhaseRecord, limit_s: float | None, history: Sequence[Sample]) -> PhaseRecord:
-    """The record of a phase of at most `limit_s`, with its fall where it still fell at its end.
+def with_levels(record: PhaseRecord, limit_s: float | None, history: Sequence[Sample]) -> PhaseRecord:
+    """The record of a phase of at most `limit_s`, with the levels of its rate, and its fall at the end.
 
     Only the time counts in which all streams moved data: neither the closing fsync, nor what came after the
     first of them had moved all it had to.
@@ -54,7 +54,36 @@ def with_fall(record: PhaseRecord, limit_s: float | None, history: Sequence[Samp
     times, rates = _rate_series(history)
     # A sample is taken a little after its second.
     whole = sum(end <= until + (end - begin) / 2 for begin, end in zip([0.0, *times], times, strict=False))
-    return replace(record, falling=still_falling(times[:whole], rates[:whole]))
+    times, rates = times[:whole], rates[:whole]
+    return replace(record, levels=_levels_down(times, rates), falling=still_falling(times, rates))
+
+
+def _levels_down(times: Sequence[float], rates: Sequence[float]) -> list[RateLevel]:
+    """The levels of a rate that came down to one lower than it ever was for as long; none of any other.
+
+    Lower by `CHANGE` than in every stretch of that length before, as a trough of a sawtooth is not, and by
+    `SIGMAS` standard errors of the difference, as chance is not.
+    """
+    if len(rates) < FEWEST:
+        return []
+    found = [RateLevel(each.start_s, each.end_s, each.rate) for each in levels(times, rates)]
+    last = lasting_level(found)
+    if last is None or last.start_s <= times[0]:
+        return []
+    before = [rate for time, rate in zip(times, rates, strict=True) if time <= last.start_s]
+    width = min(len(before), len(rates) - len(before))
+    lowest = min(fmean(before[at : at + width]) for at in range(len(before) - width + 1))
+    noise = _noise(rates) * (1 / len(before) + 1 / (len(rates) - len(before))) ** 0.5
+    return found if last.bytes_per_s < min((1 - CHANGE) * lowest, lowest - SIGMAS * noise) else []
+
+
+def _noise(series: Sequence[float]) -> float:
+    """The standard deviation of one point of a series, whatever its slope.
+
+    Differences of differences leave out a slope; for normal noise their median is 1.652 sigma.
+    """
+    found = [abs(a - 2 * b + c) for a, b, c in zip(series, series[1:], series[2:], strict=False)]
+    return median(found) / 1.652
 
 
 def falling_finding(library: str, record: PhaseRecord) -> Iterator[Finding]:
@@ -69,6 +98,25 @@ def falling_finding(library: str, record: PhaseRecord) -> Iterator[Finding]:
             f"{fell.over_s:.0f} s; what lasts may be less than its figure",
             "measure until it is steady: gridwright iotest --until-steady, or longer phases (--seconds 10m)",
         )
+
+
+def burst_finding(library: str, record: PhaseRecord) -> Iterator[Finding]:
+    """Tell where the rate at the end is judged, and not that over the whole phase."""
+    lasting, whole = record.lasting, record.rate_last_bytes_per_s
+    if lasting is None or whole is None or lasting.bytes_per_s >= (1 - CHANGE) * whole:
+        return
+    before = [each for each in record.levels if each.end_s <= lasting.start_s]
+    highest = max(before, key=lambda each: each.bytes_per_s)
+    last_s = lasting.end_s - lasting.start_s
+    yield Finding(
+        "warning",
+        "burst",
+        f"library {library}, phase {record.op}: {format_rate(highest.bytes_per_s)} held for "
+        f"{highest.end_s - highest.start_s:.0f} s ({format_bytes(highest.bytes)}), and "
+        f"{format_rate(lasting.bytes_per_s)} for the last {last_s:.0f} s: that is judged",
+        "require what lasts; credits of a volume or an instance, a cache of a controller or of a server, and "
+        "a limit that begins late look so",
+    )
 
 
 def _rate_series(history: Sequence[Sample]) -> tuple[list[float], list[float]]:
@@ -102,10 +150,7 @@ def still_falling(times: Sequence[float], rates: Sequence[float]) -> Falling | N
     end = median(series[-width:])
     # The first sample has the start of the streams in it.
     before = [median(series[i : i + width]) for i in range(1, quarter - width + 1)]
-    # Differences of differences leave out a slope; for normal noise their median is 1.652 sigma.
-    noise = (
-        median(abs(a - 2 * b + c) for a, b, c in zip(series, series[1:], series[2:], strict=False)) / 1.652
-    )
+    noise = _noise(series)
     # How far into its trough the last sample of a sawtooth came is chance: by one point of the series, twice.
     step = abs(_fall(series[-width:])) / (width - 1)
     margin = max(2 * 1.25 * noise / width**0.5, 2 * step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gridwright.runs.worker_process import Observer
 from gridwright.runs.workload_events import WorkloadEvent
 from gridwright.spec import GridSpec
 from gridwright.spec.hosts import fold_hosts
+from gridwright.units import format_duration, format_rate
 from gridwright.workload.options import LIBRARIES, WorkloadOptions, library_directories, needs_of
 from gridwright.workload.session import OnGrid, run_workload
 
@@ -87,6 +88,7 @@ def prove(
         spec,
         command=command,
         what=[name for name in ("doctor", "iotest", "workload") if getattr(parts, name)],
+        unmeasured=list(_unmeasured(spec, parts)),
     )
     if parts.doctor:
         _examine(spec, run, displays.doctor, places.doctor)
@@ -118,6 +120,21 @@ def prove(
     report = write_report(run.path)
     status = run.exit_status(worst)
     return Proof(run.path, report, results, record.status, status, record.grade, record.not_shown)
+
+
+def _unmeasured(spec: GridSpec, parts: Parts) -> Iterator[str]:
+    """The requirements of a spec that parts leave out, in words."""
+    needs = needs_of(spec)
+    if parts.iotest is None:
+        for library, bytes_per_s in needs.libraries.items():
+            yield f"{format_rate(bytes_per_s, per_core=True)} of library {library}"
+    if parts.workload is None:
+        if needs.ratio is not None:
+            yield f"a CPU/real ratio of {needs.ratio:g} of the workload"
+        for test, ratio in needs.tests.items():
+            yield f"a CPU/real ratio of {ratio:g} of test {test}"
+        if needs.real_s is not None:
+            yield f"a real time of {format_duration(needs.real_s)} of the workload"
 
 
 def _examine(

@@ -34,6 +34,7 @@ _BESIDE: dict[Mark, str] = {
     "cached": " · cached",
     "partial": " · partial",
     "untold": " · open",
+    "falling": " · open",
 }
 """What stands beside a figure; there is room for one word."""
 

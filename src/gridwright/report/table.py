@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gridwright.runs.records import LibraryRecord
 
 Mark = Literal[
-    "met", "missed", "failed", "cached", "disturbed", "partial", "untold", "unmeasured", "unjudged"
+    "met", "missed", "failed", "cached", "disturbed", "partial", "untold", "falling", "unmeasured", "unjudged"
 ]
 
 
@@ -136,6 +136,7 @@ MARKS: dict[Mark, str] = {
     "disturbed": "disturbed",
     "partial": "nodes missing",
     "untold": "repeats cannot tell",
+    "falling": "still falling",
     "unmeasured": "not measured",
     "unjudged": "not judged",
 }
@@ -146,7 +147,7 @@ def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> 
 
     One of several repeats is not: see `mark_of_repeats`. Where a node failed, it can be missed, but not met.
     """
-    from gridwright.runs.verdict import JUDGED
+    from gridwright.runs.verdict import JUDGED, is_whole, judged_figure
 
     if phase is not None and phase.status == "failed":
         return "failed"
@@ -157,16 +158,16 @@ def mark_of(phase: PhaseRecord | None, required: float | None, judged: bool) -> 
     single = phase.repeat is None and phase.op in JUDGED and phase.status == "complete"
     if required is None or not judged or not single:
         return "unjudged"
-    if phase.per_core_bytes_per_s < required:
+    if judged_figure(phase) < required:
         return "missed"
     # Those that were left had the file system for themselves: what they reached proves nothing.
-    return "partial" if phase.failed_nodes else "met"
+    return "partial" if phase.failed_nodes else "met" if is_whole(phase, required) else "falling"
 
 
 def mark_of_repeats(library: LibraryRecord, op: str, judged: bool) -> Mark:
     """How the median of the repeats of an operation stands; where none counts, how the last stands."""
     from gridwright.runs.repeats import reaches
-    from gridwright.runs.verdict import JUDGED, counting
+    from gridwright.runs.verdict import JUDGED, counting, is_whole, judged_figure
 
     phases = [phase for phase in library.phases if phase.op == op]
     required = library.requires_bytes_per_s_per_core
@@ -175,9 +176,11 @@ def mark_of_repeats(library: LibraryRecord, op: str, judged: bool) -> Mark:
         return mark_of(phase_of(library, op), required, judged)
     if required is None or not judged or op not in JUDGED:
         return "unjudged"
-    met = reaches([phase.per_core_bytes_per_s or 0.0 for phase in counted], required)
+    met = reaches([judged_figure(phase) for phase in counted], required)
     if met and any(phase.failed_nodes for phase in counted):
         return "partial"
+    if met and not all(is_whole(phase, required) for phase in counted):
+        return "falling"
     return "untold" if met is None else "met" if met else "missed"
 
 
@@ -187,7 +190,7 @@ def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
     This is how `gridwright.runs.verdict` judges. Without such a phase it is the last with a figure,
     which says why none counts, or the last.
     """
-    from gridwright.runs.verdict import counting
+    from gridwright.runs.verdict import counting, judged_figure
 
     phases = [phase for phase in library.phases if phase.op == op]
     failed = [phase for phase in phases if phase.status == "failed"]
@@ -196,9 +199,9 @@ def phase_of(library: LibraryRecord, op: str) -> PhaseRecord | None:
     whole = [phase for phase in counted if not phase.failed_nodes]
     if counted and not failed:
         if counted[0].repeat is not None:
-            ordered = sorted(counted, key=lambda phase: phase.per_core_bytes_per_s or 0.0)
+            ordered = sorted(counted, key=judged_figure)
             return ordered[(len(ordered) - 1) // 2]
-        return max(whole or counted, key=lambda phase: phase.per_core_bytes_per_s or 0.0)
+        return max(whole or counted, key=judged_figure)
     for choice in (failed, measured, phases):
         if choice:
             return choice[-1]

@@ -12,6 +12,7 @@ from gridwright.report.figures import ABSENT, against, listed, part_of, plain, r
 from gridwright.report.table import MARKS, Mark, mark_of, mark_of_repeats, phase_of
 from gridwright.report.workload.tables import judged_sentence, unjudged_sentence
 from gridwright.runs.directory import LoadedRun
+from gridwright.runs.phase_record import PhaseRecord
 from gridwright.runs.records import IotestRecord, LibraryRecord, RunRecord, figures_of, interference_words
 from gridwright.runs.stream_sweep import jobs
 from gridwright.runs.verdict import (
@@ -56,6 +57,8 @@ class Score:
     rate: float | None
     text: str
     of_required: str
+    node: str = ""
+    """The node that it is of, where that is slower than the others."""
 
     @property
     def word(self) -> str:
@@ -117,6 +120,8 @@ def verdict_in_words(
         sentence = _workload_sentence(kind, workload, run)
     else:
         sentence = _both_sentences(kind, libraries, iotest, workload)
+    if run.unmeasured and kind in JUDGED_KINDS:
+        sentence += f" Required, and not measured by this run: {listed(run.unmeasured)}."
     sentence += _although(iotest)
     headline = _headline(kind, iotest, workload)
     if run.grade == "quick look":
@@ -179,12 +184,13 @@ def _library(record: LibraryRecord, run_kind: VerdictKind) -> LibraryVerdict:
     values: list[list[float]] = []
     for op in JUDGED:
         phase = phase_of(record, op)
-        rate = phase.per_core_bytes_per_s if phase else None
+        rate = phase.judged_bytes_per_s_per_core if phase else None
         mark = mark_of(phase, required, judged)
         if counted := [repeat for repeat in record.repeats if repeat.of == op]:
             rate, mark = counted[0].median or rate, mark_of_repeats(record, op, judged)
             values += [counted[0].values]
-        scores.append(Score(op, mark, rate, against(rate, required), part_of(rate, required)))
+        node = _slow_node(phase) if phase is not None else ""
+        scores.append(Score(op, mark, rate, against(rate, required), part_of(rate, required), node))
     kind: VerdictKind = run_kind
     word = LIBRARY_WORDS[run_kind]
     if judged:
@@ -214,12 +220,24 @@ def _library(record: LibraryRecord, run_kind: VerdictKind) -> LibraryVerdict:
     )
 
 
+def _slow_node(phase: PhaseRecord) -> str:
+    """The node whose figure is judged, where it is a tenth below that of all nodes together."""
+    slowest, whole = phase.slowest_node, phase.per_core_bytes_per_s
+    if slowest is None or whole is None or (slowest.per_core_bytes_per_s or 0.0) > 0.9 * whole:
+        return ""
+    return slowest.node if slowest.per_core_bytes_per_s == phase.judged_bytes_per_s_per_core else ""
+
+
 def _rates(library: LibraryVerdict, lead: bool = True) -> str:
     """`work writes 131 and reads 98.4 MB/s per core and requires 125`."""
     if library.failed:
         return f"the {listed(list(library.failed))} of {library.library} failed; see the findings"
     verbs = {"write": "writes", "read": "reads"}
-    said = [f"{verbs[score.op]} {score.text}" for score in library.scores if score.rate is not None]
+    said = [
+        f"{verbs[score.op]} {score.text}{f' (node {score.node})' if score.node else ''}"
+        for score in library.scores
+        if score.rate is not None
+    ]
     if not said:
         return f"{library.library} has no figure"
     measured = f"{library.library} {listed(said)} MB/s per core"
@@ -281,7 +299,10 @@ def _doubt(library: LibraryVerdict) -> str:
     partial = [score.op for score in library.scores if score.mark == "partial"]
     disturbed = [score.op for score in library.scores if score.mark == "disturbed"]
     untold = [score.op for score in library.scores if score.mark == "untold"]
+    falling = [score.op for score in library.scores if score.mark == "falling"]
     reasons = []
+    if falling:
+        reasons.append(f"{_rates(library)}, but the {listed(falling)} still fell to less when it ended")
     if untold:
         cannot = f"so few repeats of so much spread cannot tell the {listed(untold)} from that"
         reasons.append(f"{_rates(library)}, but {cannot}")

@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -86,11 +86,12 @@ class Results:
     workload: WorkloadRecord | None
     checks: list[NodeCheck] = field(default_factory=list)
     status: Status = "complete"
+    unmeasured: list[str] = field(default_factory=list)
 
     @property
     def verdict(self) -> VerdictKind:
         """The verdict on the run."""
-        return make_verdict(self.status, self.iotest, self.workload, self.checks)
+        return make_verdict(self.status, self.iotest, self.workload, self.checks, self.unmeasured)
 
     @property
     def met(self) -> bool | None:
@@ -109,7 +110,12 @@ class Results:
 
 
 def _results_of(
-    path: Path, status: Status, iotest: IotestReducer, workload: WorkloadReducer, checks: list[NodeCheck]
+    path: Path,
+    status: Status,
+    iotest: IotestReducer,
+    workload: WorkloadReducer,
+    checks: list[NodeCheck],
+    unmeasured: list[str],
 ) -> Results:
     """What the parts of a run at `path` have measured so far."""
     others = workload.begun or (path / SWEEP_FILE).exists()
@@ -119,6 +125,7 @@ def _results_of(
         workload.record(readable(str(path)), status) if workload.begun else None,
         checks,
         status,
+        unmeasured,
     )
 
 
@@ -155,10 +162,18 @@ class RunDirectory:
 
     @classmethod
     def of_spec(
-        cls, runs: Path, spec: GridSpec, *, command: list[str], what: list[str], name: str | None = None
+        cls,
+        runs: Path,
+        spec: GridSpec,
+        *,
+        command: list[str],
+        what: list[str],
+        name: str | None = None,
+        unmeasured: Sequence[str] = (),
     ) -> RunDirectory:
         """Make one with what `spec` tells of its run, named after the grid unless `name` says otherwise.
 
+        `unmeasured` are requirements of the spec that the run leaves out, in words.
         Raises GridwrightError if that cannot be written to.
         """
         return cls.create(
@@ -169,6 +184,7 @@ class RunDirectory:
             spec_path=str(spec.file) if spec.file else None,
             spec_text=spec.source_text,
             heading=spec.report.lines(),
+            unmeasured=unmeasured,
         )
 
     @classmethod
@@ -182,6 +198,7 @@ class RunDirectory:
         spec_path: str | None = None,
         spec_text: str | None = None,
         heading: Mapping[str, str] | None = None,
+        unmeasured: Sequence[str] = (),
     ) -> RunDirectory:
         """Make `RUNS/<utc time>-<name>/`. Raises GridwrightError if that cannot be written to."""
         now = datetime.now(UTC)
@@ -194,6 +211,7 @@ class RunDirectory:
             spec_path=readable(spec_path),
             spec_text=readable(spec_text),
             heading=readable(dict(heading or {})),
+            unmeasured=readable(list(unmeasured)),
             host=host_facts(),
             software=software_versions(),
             process=process_facts(),
@@ -230,7 +248,8 @@ class RunDirectory:
 
     def finish(self, status: Status) -> Results:
         """Write the final files, then drop the journal. Raises GridwrightError."""
-        results = _results_of(self.path, status, self.iotest, self.workload, self.checks)
+        unmeasured = self.record.unmeasured
+        results = _results_of(self.path, status, self.iotest, self.workload, self.checks, unmeasured)
         graded = results.graded(self.record.host.memory_bytes)
         self.record = self.record.model_copy(
             update={
@@ -377,7 +396,7 @@ def _load_journal(path: Path, run: RunRecord) -> LoadedRun | None:
             event = read_event(line, workload=workload.begun)
             if event is not None:
                 _give(event, iotest, workload, checks)
-        results = _results_of(path, status, iotest, workload, checks)
+        results = _results_of(path, status, iotest, workload, checks, run.unmeasured)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -9,6 +9,7 @@ and the other way round in the next repeat. So what drifts over the test falls o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -77,6 +78,8 @@ class LayoutComparison(Extensible):
         return default is not None and chosen is not None and default.text == chosen.text
 
 
+LASTING_PART, LEAST_LASTING_S = 0.25, 5.0
+"""How much of a phase, and how many seconds, the rate at its end must have lasted to be judged by itself."""
 Status = Literal["running", "complete", "interrupted", "failed"]
 Op = Literal["write", "read", "mixed", "metadata"]
 
@@ -157,6 +160,34 @@ class Falling(Extensible):
     from_bytes_per_s: float
     to_bytes_per_s: float
     over_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateLevel(Extensible):
+    """A stretch of a phase with an even rate: seconds since its start, and bytes/s."""
+
+    start_s: float
+    end_s: float
+    bytes_per_s: float
+
+    @property
+    def bytes(self) -> float:
+        """What was moved in it."""
+        return self.bytes_per_s * (self.end_s - self.start_s)
+
+
+def lasting_level(levels: Sequence[RateLevel]) -> RateLevel | None:
+    """The rate over the last levels that lasted long enough together; None where there is but one level.
+
+    That is `LASTING_PART` of all, and `LEAST_LASTING_S`.
+    """
+    if len(levels) < 2:
+        return None
+    end = levels[-1].end_s
+    least = max(LEAST_LASTING_S, (end - levels[0].start_s) * LASTING_PART)
+    start = max((each.start_s for each in levels if end - each.start_s >= least), default=levels[0].start_s)
+    moved = sum(each.bytes for each in levels if each.start_s >= start)
+    return RateLevel(start, end, moved / (end - start)) if end > start else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,12 +294,51 @@ class PhaseRecord(PhaseFigures):
     steady: Steady | None = None
     falling: Falling | None = None
     """Where the rate still fell at the end of the phase; null where it did not, or too few samples tell."""
+    levels: list[RateLevel] = field(default_factory=list, metadata=LEFT_OUT)
+    """Where its rate came down to a lower level than any before, all that it had; else left out."""
     nodes: list[NodePhaseRecord] = field(default_factory=list, metadata=LEFT_OUT)
 
     @property
     def doubtful(self) -> bool:
         """Whether it may not be judged, since it was disturbed."""
         return self.disturbed and not self.asked.allow_disturbed
+
+    @property
+    def lasting(self) -> RateLevel | None:
+        """The rate at the end of a phase that came down; None of any other."""
+        return lasting_level(self.levels)
+
+    @property
+    def slowest_node(self) -> NodePhaseRecord | None:
+        """Of the nodes that came through, the one with the least per core; None where one node was tested."""
+        whole = [node for node in self.nodes if node.status == "complete" and node.per_core_bytes_per_s]
+        return min(whole, key=lambda node: node.per_core_bytes_per_s or 0.0, default=None)
+
+    @property
+    def judged_bytes_per_s_per_core(self) -> float | None:
+        """The figure that is held against a requirement: the least that any node got, and that lasted."""
+        figure = self.per_core_bytes_per_s
+        if figure is None:
+            return None
+        lasting, slowest = self.lasting, self.slowest_node
+        if lasting is not None:
+            figure = min(figure, self._per_core(lasting.bytes_per_s))
+        if slowest is not None:
+            figure = min(figure, slowest.per_core_bytes_per_s or 0.0)
+        return figure
+
+    @property
+    def fell_to_bytes_per_s_per_core(self) -> float | None:
+        """Per core, what a rate that still fell came down to; None where it did not fall."""
+        return self._per_core(self.falling.to_bytes_per_s) if self.falling is not None else None
+
+    def _per_core(self, bytes_per_s: float) -> float:
+        """A rate of the whole phase by the cores that its own figures are of."""
+        whole, per_core = self.rate_last_bytes_per_s, self.per_core_bytes_per_s
+        if not whole or per_core is None:
+            return bytes_per_s
+        steady = self.steady.steady_bytes_per_s if self.steady is not None else None
+        return bytes_per_s * per_core / min(whole, steady or whole)
 
     @property
     def failed_nodes(self) -> list[str]:

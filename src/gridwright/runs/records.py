@@ -150,6 +150,8 @@ class RunRecord(Record):
     grade: Literal["quick look", "proof"] | None = None
     """How much it shows; see `gridwright.runs.verdict`. Null where nothing was measured to its end."""
     not_shown: str | None = None
+    unmeasured: list[str] = Field(default_factory=list)
+    """Requirements of the spec whose part of the run was left out, in words."""
     spec_path: str | None = None
     spec_text: str | None = None
     heading: dict[str, str] = Field(default_factory=dict)

@@ -25,14 +25,14 @@ JUDGED: tuple[Literal["write", "read"], ...] = ("write", "read")
 def judge_library(library: LibraryRecord) -> bool | None:
     """Say whether a library meets its requirement.
 
-    The best complete figure of each judged phase counts: by `per_core_bytes_per_s`, the last-done
-    rate or, where it was looked for, the steady rate. One figure below the requirement, or wrong
-    data, is a miss; a judged phase without a figure that counts (cached, interrupted) leaves it
-    open. So does one from which a node is missing: the others had the file system for themselves, so that
-    they prove a miss, and nothing else. What something else disturbed proves neither. Where the test was
-    repeated, the median of the repeats that count is judged, and the answer is open where it reaches the
-    requirement by no more than chance can do. Where two layouts were compared, the library's own is judged:
-    jobs have that one. None where nothing is required or the answer is open.
+    Writes and reads are both required. The best complete figure of each counts: that of the node with the
+    least, over the whole phase or, where it is less, over its last level. One figure below the requirement,
+    or wrong data, is a miss; one that was not measured, or does not count (cached, interrupted), or still
+    fell to less, leaves it open. So does one from which a node is missing: the others had the file system
+    for themselves, so that they prove a miss, and nothing else. What something else disturbed proves
+    neither. Where the test was repeated, the median of the repeats that count is judged, and the answer is
+    open where it reaches the requirement by no more than chance can do. Where two layouts were compared, the
+    library's own is judged: jobs have that one. None where nothing is required or the answer is open.
     """
     compared = library.layouts.phases if library.layouts else ()
     if any(phase.status == "failed" for phase in (*library.phases, *compared)):
@@ -40,12 +40,7 @@ def judge_library(library: LibraryRecord) -> bool | None:
     required = library.requires_bytes_per_s_per_core
     if required is None:
         return None
-    answers = [
-        _answer([phase for phase in library.phases if phase.op == op], required)
-        for op in JUDGED
-        if any(phase.op == op for phase in library.phases)
-    ]
-    return all_met(answers)
+    return all_met(_answer([phase for phase in library.phases if phase.op == op], required) for op in JUDGED)
 
 
 def judge_run(libraries: Iterable[LibraryRecord]) -> bool | None:
@@ -60,7 +55,7 @@ def judge_run(libraries: Iterable[LibraryRecord]) -> bool | None:
 def _answer(phases: list[PhaseRecord], required: float) -> bool | None:
     if any(phase.repeat is not None for phase in phases):
         return _answer_of_repeats(counting(phases), required)
-    counted = [(phase.per_core_bytes_per_s or 0.0, not phase.failed_nodes) for phase in counting(phases)]
+    counted = [(judged_figure(phase), is_whole(phase, required)) for phase in counting(phases)]
     if not counted:
         return None
     if max(figure for figure, _ in counted) < required:
@@ -68,9 +63,20 @@ def _answer(phases: list[PhaseRecord], required: float) -> bool | None:
     return True if any(whole and figure >= required for figure, whole in counted) else None
 
 
+def judged_figure(phase: PhaseRecord) -> float:
+    """What of a phase is held against a requirement, in bytes per second and core."""
+    return phase.judged_bytes_per_s_per_core or 0.0
+
+
+def is_whole(phase: PhaseRecord, required: float) -> bool:
+    """Whether a phase can show that a requirement is met: on all nodes, and not on the way below it."""
+    fell_to = phase.fell_to_bytes_per_s_per_core
+    return not phase.failed_nodes and (fell_to is None or fell_to >= required)
+
+
 def _answer_of_repeats(counted: list[PhaseRecord], required: float) -> bool | None:
-    met = reaches([phase.per_core_bytes_per_s or 0.0 for phase in counted], required)
-    return None if met and any(phase.failed_nodes for phase in counted) else met
+    met = reaches([judged_figure(phase) for phase in counted], required)
+    return met if not met or all(is_whole(phase, required) for phase in counted) else None
 
 
 def counting(phases: Iterable[PhaseRecord]) -> list[PhaseRecord]:
@@ -92,7 +98,8 @@ def repeated_figures(phases: Iterable[PhaseRecord]) -> list[RepeatedFigure]:
     found = []
     for op, records in of.items():
         figure = "ops_per_s" if op == "metadata" else "per_core_bytes_per_s"
-        values = [getattr(phase, figure) for phase in records if counts(phase)]
+        taken = "ops_per_s" if op == "metadata" else "judged_bytes_per_s_per_core"
+        values = [getattr(phase, taken) for phase in records if counts(phase)]
         known = [value for value in values if value is not None]
         found.append(repeated(figure, known, ran=len(records), of=op))
     return found
@@ -124,8 +131,13 @@ def make_verdict(
     iotest: IotestRecord | None,
     workload: WorkloadRecord | None,
     checks: Iterable[NodeCheck] = (),
+    unmeasured: Iterable[str] = (),
 ) -> VerdictKind:
-    """Judge a run by its parts; `checks` are what was wrong with nodes before anything was measured."""
+    """Judge a run by its parts.
+
+    `checks` are what was wrong with nodes before anything was measured; `unmeasured` are requirements whose
+    part of the run was left out.
+    """
     parts = [part for part in (iotest, workload) if part is not None]
     states = {status, *(part.status for part in parts)}
     if has_no_verdict(
@@ -135,7 +147,7 @@ def make_verdict(
     for state in ("interrupted", "running"):
         if state in states:
             return state
-    answers: list[bool | None] = []
+    answers: list[bool | None] = [None for _ in unmeasured]
     if iotest is not None and (iotest.requires_something or iotest.met is False):
         answers.append(iotest.met)
     if workload is not None and not unrequired(workload):
@@ -154,7 +166,7 @@ def verdict_on(
     for kind in get_args(VerdictKind):
         if run.verdict == kind and run.status != "running":
             return kind  # type: ignore[no-any-return]
-    kind = make_verdict(run.status, iotest, workload, run.checks)
+    kind = make_verdict(run.status, iotest, workload, run.checks, run.unmeasured)
     # Earlier releases stored no more than whether all was met.
     return "missed" if run.met is False and kind in JUDGED_KINDS else kind
 
@@ -250,6 +262,11 @@ def _memory_by_node(iotest: IotestRecord | None, memory_bytes: int) -> dict[str,
 def _lasted(phase: PhaseRecord, memory: dict[str, int], default: int) -> bool:
     if phase.steady is not None and phase.steady.steady:
         return True
+    lasting = phase.lasting
+    if lasting is not None and any(
+        each.bytes > lasting.bytes for each in phase.levels if each.bytes_per_s > lasting.bytes_per_s
+    ):
+        return False
     if not phase.nodes:
         return (phase.bytes or 0) >= TIMES_MEMORY * default
     whole = [node for node in phase.nodes if node.status == "complete"]

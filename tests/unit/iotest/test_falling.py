@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -16,10 +18,13 @@ from hypothesis import strategies as st
 from gridwright.iotest.drive import drive
 from gridwright.iotest.engine import PhasePlan, Sample, StreamPlan
 from gridwright.iotest.options import IotestOptions, NullVolume
-from gridwright.iotest.steadiness import FEWEST, falling_finding, still_falling, with_fall
+from gridwright.iotest.steadiness import FEWEST, burst_finding, falling_finding, still_falling, with_levels
 from gridwright.runs.phase_record import Falling, PhaseRecord, Steady
+from gridwright.runs.records import IotestRecord
+from gridwright.runs.verdict import grade_of, judge_library
+from gridwright.units import format_rate
 from tests.support.examples import examples
-from tests.support.records import phase_record
+from tests.support.records import library_record, phase_record
 from tests.support.virtual_phase import VirtualPhase
 
 TOP = 1e9
@@ -140,9 +145,9 @@ EVEN = [TOP] * 20
 def test_only_what_all_streams_did_counts(why: str, own: dict[str, Any], limit: float | None) -> None:
     record = phase_record(**{"op": "write"} | own)
     tail = [0.1 * TOP] * 6
-    assert with_fall(record, limit, history(EVEN + tail)).falling is None, why
+    assert with_levels(record, limit, history(EVEN + tail)).falling is None, why
     whole = phase_record("write", seconds_first=26.0)
-    assert with_fall(whole, 26.0, history(EVEN + tail)).falling is not None, (
+    assert with_levels(whole, 26.0, history(EVEN + tail)).falling is not None, (
         "the same samples, all of them counting"
     )
 
@@ -153,12 +158,12 @@ def test_what_was_found_steady_does_not_fall() -> None:
         steady_bytes_per_s=TOP, change_points_s=[],
     )  # fmt: skip
     record = phase_record("write", seconds_first=26.0, steady=None)
-    fell = with_fall(record, 26.0, history(EVEN + [0.1 * TOP] * 6))
+    fell = with_levels(record, 26.0, history(EVEN + [0.1 * TOP] * 6))
     assert fell.falling is not None
     assert next(iter(falling_finding("data", fell))).text.startswith(
         "library data, phase write: the rate still fell"
     )
-    assert with_fall(replace(record, steady=steady), 26.0, history(EVEN + [0.1 * TOP] * 6)).falling is None
+    assert with_levels(replace(record, steady=steady), 26.0, history(EVEN + [0.1 * TOP] * 6)).falling is None
 
 
 def test_a_burst_that_ends_within_the_phase_is_found_by_the_engine_s_own_samples(
@@ -177,10 +182,89 @@ def test_a_burst_that_ends_within_the_phase_is_found_by_the_engine_s_own_samples
         plan = PhasePlan(streams=(stream,), seed=1, bytes_per_stream=None, seconds=2.0)
         driven = drive(plan, options, device=None, live=lambda _: None, stop=threading.Event())
         record = phase_record("write", seconds_first=driven.outcome.seconds_last)
-        return with_fall(record, 2.0, driven.history)
+        return with_levels(record, 2.0, driven.history)
 
     fell = measured(1.7).falling
     assert fell is not None
     assert (fell.from_bytes_per_s, fell.to_bytes_per_s) == pytest.approx((burst, lasting), rel=0.1)
     assert measured(0.3).falling is None
     assert measured(60.0).falling is None
+
+
+def measured(rates: list[float], **own: Any) -> PhaseRecord:
+    """A phase with these rates of each second, on two cores."""
+    mean = sum(rates) / len(rates)
+    record = phase_record("write", per_core=mean / 2, **own)
+    record = replace(record, rate_last_bytes_per_s=mean, seconds_first=float(len(rates)), fsync_s=0.0)
+    moved = list(itertools.accumulate(rates))
+    history = [Sample(float(second), 0, int(each), 0) for second, each in enumerate(moved, 1)]
+    return with_levels(record, None, history)
+
+
+@settings(deadline=None, max_examples=examples(40))
+@given(
+    part=st.floats(0.02, 0.8), at=st.floats(0.1, 0.74), seconds=st.integers(30, 600), seed=st.integers(0, 99)
+)
+def test_what_lasts_is_judged_and_not_the_burst_before_it(
+    part: float, at: float, seconds: int, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a test's noise
+    rates = [
+        max(0.0, TOP * (1.0 if each < at * seconds else part) * chance.gauss(1, 0.02))
+        for each in range(seconds)
+    ]
+    record = measured(rates)
+    assert record.judged_bytes_per_s_per_core == pytest.approx(part * TOP / 2, rel=0.06)
+    (told,) = burst_finding("data", record) if part < 0.8 * fmean(rates) / TOP else [None]
+    if told is not None:
+        assert f"{format_rate(record.levels[0].bytes_per_s)} held for " in told.text
+
+
+@pytest.mark.parametrize("seconds", [20, 60, 120, 300])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda second, chance: chance.gauss(1, 0.05),
+        lambda second, chance: 1.5 if second % 4 < 2 else 0.5,
+        lambda second, chance: 1.5 - (second % 10) / 10,
+        lambda second, chance: 1.6 if second % 10 < 5 else 0.4,
+        lambda second, chance: 0.01 if second % 19 == 18 else chance.gauss(1, 0.02),
+        lambda second, chance: min(1.0, (second + 1) / 5) * chance.gauss(1, 0.03),
+        lambda second, chance: (0.2 if second in (12, 13) else 1.0) * chance.gauss(1, 0.03),
+    ],
+    ids=["noise", "square 4 s", "sawtooth 10 s", "square 10 s", "pauses", "slow start", "dip"],
+)
+def test_an_even_rate_is_judged_over_the_whole_phase(
+    shape: Callable[[int, random.Random], float], seconds: int
+) -> None:
+    chance = random.Random(seconds)  # noqa: S311 - a test's noise
+    rates = [TOP * max(0.0, shape(second, chance)) for second in range(seconds)]
+    record = measured(rates)
+    assert record.levels == []
+    assert record.judged_bytes_per_s_per_core == record.per_core_bytes_per_s
+    assert list(burst_finding("data", record)) == []
+
+
+def test_a_burst_that_moved_more_than_what_lasts_proves_nothing_yet() -> None:
+    """As it was measured: 2.1 GB/s for 54 s, then 79 MB/s for 60 s, where 523 MB/s were required."""
+    record = measured([2.105e9] * 54 + [78.9e6] * 60, bytes=118_000_000_000)
+    library = library_record(phases=[record, replace(record, op="read")], requires=523e6 / 2)
+    assert judge_library(library) is False
+    iotest = IotestRecord(run="run", status="complete", libraries=[library], findings=[], met=False)
+    graded = grade_of(iotest, None, 1 << 30)
+    assert graded is not None
+    assert graded.grade == "quick look"
+    later = measured([2.105e9] * 54 + [78.9e6] * 2000, bytes=270_000_000_000)
+    whole = replace(library, phases=[later, replace(later, op="read")])
+    graded = grade_of(iotest.model_copy(update={"libraries": [whole]}), None, 1 << 30)
+    assert graded is not None
+    assert graded.grade == "proof"
+
+
+def test_a_rate_that_still_fell_below_what_is_required_is_open() -> None:
+    record = measured([1e9] * 50 + [1e8] * 8)
+    assert record.falling is not None
+    assert record.levels == []
+    for required, met in ((1e8 / 2.5, True), (3e8, None), (9e8 / 2, False)):
+        library = library_record(phases=[record, replace(record, op="read")], requires=required)
+        assert judge_library(library) is met, required

@@ -52,6 +52,9 @@ def phase(op: str, per_core: float | None, **own: Any) -> PhaseRecord:
     return phase_record(op, per_core=per_core, **own)
 
 
+READ = phase("read", 900e6)
+
+
 def library(*phases: PhaseRecord, required: float | None = REQUIRED) -> LibraryRecord:
     return library_record(phases=list(phases), requires=required)
 
@@ -85,11 +88,20 @@ def test_a_failed_phase_is_a_miss_whatever_else_was_measured() -> None:
 
 
 def test_the_best_of_a_sweep_counts() -> None:
-    assert judge_library(library(phase("write", 20e6), phase("write", 120e6), phase("write", 90e6))) is True
+    writes = [phase("write", each) for each in (20e6, 120e6, 90e6)]
+    assert judge_library(library(*writes, READ)) is True
+
+
+@pytest.mark.parametrize("op", ["write", "read"])
+def test_what_was_not_measured_is_open_however_good_the_other_is(op: str) -> None:
+    assert judge_library(library(phase(op, 900e6))) is None
+    assert judge_library(library(phase(op, 1e6))) is False
 
 
 def test_mixed_and_metadata_are_not_judged() -> None:
-    assert judge_library(library(phase("write", 200e6), phase("mixed", 1.0), phase("metadata", None))) is True
+    others = phase("mixed", 1.0), phase("metadata", None)
+    assert judge_library(library(phase("write", 200e6), READ, *others)) is True
+    assert judge_library(library(phase("write", 200e6), *others)) is None
     assert judge_library(library(phase("mixed", 900e6))) is None
 
 
@@ -157,12 +169,12 @@ def disturbed(per_core: float, *, allowed: bool = False) -> PhaseRecord:
 
 @pytest.mark.parametrize("rate", [50e6, 500e6])
 def test_what_was_disturbed_proves_nothing_unless_that_is_allowed(rate: float) -> None:
-    assert judge_library(library(disturbed(rate))) is None
-    assert judge_library(library(disturbed(rate, allowed=True))) is (rate >= REQUIRED)
+    assert judge_library(library(disturbed(rate), READ)) is None
+    assert judge_library(library(disturbed(rate, allowed=True), READ)) is (rate >= REQUIRED)
 
 
 def test_an_undisturbed_phase_counts_beside_a_disturbed_one() -> None:
-    assert judge_library(library(disturbed(50e6), phase("write", 130e6))) is True
+    assert judge_library(library(disturbed(50e6), phase("write", 130e6), READ)) is True
 
 
 def repeats(op: str, *per_core: float, **own: Any) -> list[PhaseRecord]:
@@ -181,18 +193,19 @@ def repeats(op: str, *per_core: float, **own: Any) -> list[PhaseRecord]:
 def test_of_repeats_the_median_is_judged_and_open_within_the_spread(
     writes: tuple[float, ...], met: bool | None
 ) -> None:
-    assert judge_library(library(*repeats("write", *writes))) is met
+    assert judge_library(library(*repeats("write", *writes), READ)) is met
 
 
 def test_a_repeat_that_does_not_count_moves_no_median() -> None:
     """A cached repeat would lift it, a disturbed one lower it."""
+    write = phase("write", 900e6)
     quiet = repeats("read", 110e6, 111e6, 112e6)
     cached = phase("read", 900e6, repeat=4, cached=True)
     disturbed = phase("read", 5e6, repeat=5, disturbed=True)
-    assert judge_library(library(*quiet, cached, disturbed)) is True
+    assert judge_library(library(write, *quiet, cached, disturbed)) is True
     (found,) = repeated_figures([*quiet, cached, disturbed])
     assert (found.ran, len(found.values), found.median) == (5, 3, 111e6)
-    assert judge_library(library(quiet[0], cached, disturbed)) is None
+    assert judge_library(library(write, quiet[0], cached, disturbed)) is None
 
 
 def test_wrong_data_in_one_repeat_is_a_miss() -> None:
@@ -342,6 +355,19 @@ def test_all_that_a_run_says_of_itself_is_one_verdict(tested: Any, ran: Any, che
     run = built_runs.run_record(verdict=kind)
     assert verdict_in_words(run, tested, ran).kind == kind
     assert summarize(LoadedRun(Path("run"), run, tested, workload=ran)).kind == kind
+
+
+def test_a_requirement_whose_part_was_left_out_is_open_and_named() -> None:
+    left = ["125 MB/s/core of library data"]
+    assert make_verdict("complete", None, None, [], left) == "unproven"
+    assert make_verdict("complete", iotest(100, True), None, [], left) == "unproven"
+    assert make_verdict("complete", iotest(100, False), None, [], left) == "missed"
+    assert make_verdict("interrupted", iotest(100, True), None, [], left) == "interrupted"
+    run = built_runs.run_record("complete", verdict="unproven", unmeasured=left)
+    verdict = verdict_in_words(run, iotest(100, True))
+    assert verdict.headline == "Not proven"
+    assert "Required, and not measured by this run: 125 MB/s/core of library data." in verdict.sentence
+    assert exit_status(ExitStatus.DONE, verdict.kind, []) == ExitStatus.MISSED
 
 
 @pytest.mark.parametrize("state", ["interrupted", "failed", "running"])

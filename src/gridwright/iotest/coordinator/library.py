@@ -74,7 +74,7 @@ from gridwright.iotest.outcome import (
     requested_settings,
 )
 from gridwright.iotest.scratch import MARKER, FileSet
-from gridwright.iotest.steadiness import falling_finding, stall_finding, stalls_of, with_fall
+from gridwright.iotest.steadiness import burst_finding, falling_finding, stall_finding, stalls_of, with_levels
 from gridwright.iotest.stream_plan import (
     SWEPT,
     Room,
@@ -116,9 +116,10 @@ def disturbers(
     return found
 
 
-UNEVEN = 0.5
-"""A node that gives less than this part of the median per core is reported: its network, its client or the
-targets that its files lie on differ from those of the others."""
+UNEVEN, UNEVEN_SIGMAS = 0.2, 4.0
+"""A node is reported whose rate per core is below the median of the others by this part of it, and by so many
+standard deviations of theirs (1.4826 times the median absolute deviation): its network, its client or the
+targets of its files differ from theirs."""
 
 
 def counts(run: NodeRun) -> bool:
@@ -211,9 +212,11 @@ def uneven(library: str, record: PhaseRecord) -> Finding | None:
     rates = {node: rate for node, rate in found.items() if rate}
     if len(rates) < 2:
         return None
-    usual = median(rates.values())
     slowest = min(rates, key=lambda name: rates[name])
-    if rates[slowest] >= UNEVEN * usual:
+    others = [rate for name, rate in rates.items() if name != slowest]
+    usual = median(others)
+    deviation = 1.4826 * median(abs(rate - usual) for rate in others)
+    if rates[slowest] >= usual - max(UNEVEN * usual, UNEVEN_SIGMAS * deviation):
         return None
     low, middle = (
         (f"{rates[slowest]:.0f}", f"{usual:.0f} operations/s")
@@ -223,7 +226,8 @@ def uneven(library: str, record: PhaseRecord) -> Finding | None:
     return Finding(
         "warning",
         "uneven-nodes",
-        f"library {library}, phase {record.op}: node {slowest} gives {low}, and the median is {middle}",
+        f"library {library}, phase {record.op}: node {slowest} gives {low}, and the median of the "
+        f"{'others' if len(others) > 1 else 'other'} is {middle}",
         "compare its network, mount options and client with those of another node",
     )
 
@@ -527,7 +531,7 @@ class GridLibraryTest:
         lost, stopped = self._members.lost, self._members.stopped
         whole = Whole(begun, self._memory_backed, steady, lost, stopped, here=phase.here)
         shares = [replace(share, streams=step_streams(share, streams)) for share in self._members.shares]
-        record = with_fall(record_of_all(phase.runs, shares, whole), seconds, phase.history)
+        record = with_levels(record_of_all(phase.runs, shares, whole), seconds, phase.history)
         self._emit(PhaseDone(phase=record))
         if op == "write":
             self._written |= {name: run.written_bytes for name, run in phase.runs.items()}
@@ -620,8 +624,9 @@ class GridLibraryTest:
             raise WrongData
         if record.cached:
             self._emit(cached_finding(self._given.library, op, record.cached_fraction or 0.0))
-        for fell in falling_finding(self._given.library, record):
-            self._emit(fell)
+        for finding_of in (burst_finding, falling_finding):
+            for found in finding_of(self._given.library, record):
+                self._emit(found)
         if not self._members.stopped and (finding := uneven(self._given.library, record)) is not None:
             self._emit(finding)
 

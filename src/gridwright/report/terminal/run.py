@@ -210,6 +210,7 @@ _WORDS: dict[Mark, str] = {
     "partial": "not proven",
     "disturbed": "not proven",
     "untold": "cannot tell",
+    "falling": "falling",
 }
 
 
