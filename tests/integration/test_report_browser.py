@@ -75,6 +75,7 @@ def backgrounds(page: Any) -> set[str]:
     return set(found)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [

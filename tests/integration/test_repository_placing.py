@@ -248,7 +248,9 @@ def beside_an_exported_one(tmp_path: Path, server: StoreServer, url: str) -> Pat
     return other
 
 
-@pytest.mark.parametrize("moment", [0, 1, 100, 199, "flushed"])
+@pytest.mark.parametrize(
+    "moment", [*(pytest.param(each, marks=pytest.mark.thorough) for each in (0, 1, 199)), 100, "flushed"]
+)
 @pytest.mark.parametrize("are_nameless", [True, False])
 def test_an_import_that_is_stopped_as_a_file_arrives_ends_and_leaves_nothing(
     tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch,
