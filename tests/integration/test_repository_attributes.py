@@ -528,6 +528,7 @@ def test_what_was_exported_while_another_library_imported_reaches_it(
     assert looked_at(other) == looked_at(one)
 
 
+@pytest.mark.few(1)
 @on_each_store
 def test_attributes_of_a_killed_export_are_no_conflict(
     libraries: tuple[Path, Path], server: StoreServer, url: str

@@ -126,6 +126,7 @@ def test_a_rename_copies_over_nothing_that_somebody_else_writes_meanwhile(
         assert content_of(server, url, "new") == THEIRS
 
 
+@pytest.mark.few(1)
 def test_what_somebody_else_writes_just_after_a_copy_is_not_taken_for_it(
     library: Path, url: str, server: StoreServer
 ) -> None:
@@ -165,6 +166,7 @@ def test_a_rename_sends_what_is_small_and_copies_what_is_large(
     assert run(library, server, verify, url).problems == []
 
 
+@pytest.mark.few(2)
 def test_a_deletion_leaves_what_somebody_else_writes_meanwhile(
     library: Path, url: str, server: StoreServer
 ) -> None:
@@ -183,6 +185,7 @@ def test_a_deletion_leaves_what_somebody_else_writes_meanwhile(
         assert report.done[Action.DELETE].count == 1
 
 
+@pytest.mark.few(1)
 def test_a_deletion_whose_answer_was_lost_is_done(library: Path, url: str, server: StoreServer) -> None:
     for number in range(3):
         (library / f"file{number}").write_bytes(os.urandom(1000))

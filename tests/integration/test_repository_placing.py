@@ -68,6 +68,7 @@ def change_objects(tmp_path: Path, server: StoreServer, url: str, count: int, co
     assert run(other, server, lambda each: export(each, ExportOptions()), url).problems == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.root
 @pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.thorough)])
 def test_no_byte_of_a_writer_is_lost_beside_an_import(
