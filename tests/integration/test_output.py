@@ -132,6 +132,7 @@ LOCALES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("locale", LOCALES)
 def test_every_locale_gets_the_result(locale: str, tmp_path: Path) -> None:
     spec = tmp_path / "größer-日本.yaml"
