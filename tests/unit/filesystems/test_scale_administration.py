@@ -245,7 +245,6 @@ def double(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     yield tmp_path / "bin", tmp_path / "state.json"
 
 
-@pytest.mark.thorough
 def test_the_program_of_nodes_makes_a_cluster_by_real_commands(
     double: tuple[Path, Path],
     tmp_path: Path,
