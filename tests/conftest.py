@@ -38,10 +38,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what only `make test-thorough` runs; tests that are named one by one run in any case."""
     if config.getoption("--thorough") or any("::" in each for each in config.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("thorough")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    quick = [item for item in items if not item.get_closest_marker("thorough")]
+    kept = {id(item) for item in _few_cases(quick)}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
+
+
+def _few_cases(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of each test that is marked `few`, so many cases, from the first to the last of them; all others."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = []
+    for each in cases.values():
+        few = each[0].get_closest_marker("few")
+        count = min(few.args[0], len(each)) if few else len(each)
+        kept += [each[place * (len(each) - 1) // max(1, count - 1)] for place in range(count)]
+    return kept
 
 
 def pytest_collection_finish() -> None:

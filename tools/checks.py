@@ -141,6 +141,11 @@ def daemons(name: str, *arguments: str, marked: str, workers: int = 0, spread: s
     return part
 
 
+def between(name: str, commands: list[tuple[str, ...]]) -> Part:
+    """Make a part that waits for nobody: it has what tests beside it leave idle."""
+    return Part(name, [("nice", *each) for each in commands])
+
+
 def check(*more: str) -> list[list[Part]]:
     """The inner loop."""
     ruff, cargo = str(BIN / "ruff"), "cargo"
@@ -153,7 +158,7 @@ def check(*more: str) -> list[list[Part]]:
     ]
     unit = pytest("unit", "tests/unit", "-n", "2", *BY_TEST.split(), *more)
     # Types take one core, and cargo waits for its linker: beside each other they leave no core idle.
-    return [[Part("style", style)], [Part("types", [(str(BIN / "mypy"),)]), Part("rust", rust), unit]]
+    return [[Part("style", style)], [between("types", [(str(BIN / "mypy"),)]), between("rust", rust), unit]]
 
 
 def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
@@ -168,19 +173,21 @@ def test(*more: str, machines: str = "not qemu") -> list[list[Part]]:
         "tests.support.lustre_vm",
         *(("tests.support.tofu",) if THOROUGH in more else ()),
     )
-    images = Part("images", [(sys.executable, "-m", each) for each in made])
+    images = between("images", [(sys.executable, "-m", each) for each in made])
     lint = [
-        Part("playbook", [("make", "lint-playbook")]),
-        Part("templates", [("make", "lint-templates")]),
-        Part("docs", [("make", "docs"), (sys.executable, "tools/site.py", "build/site", "--search")]),
+        between("playbook", [("make", "lint-playbook")]),
+        between("templates", [("make", "lint-templates")]),
+        between("docs", [("make", "docs"), (sys.executable, "tools/site.py", "build/site", "--search")]),
     ]
     here = ("tests/integration", "tests/plugin")
     busy = "not alone"
+    style, code = check(*more)
+    # Labs and virtual machines wait most of the time: what is to be read or made goes on beside them.
     return [
-        *check(*more),
-        [*lint, images],
+        style,
+        [*code, images],
+        [daemons("machine", "tests/machine", *more, marked=busy, workers=4, spread=BY_FILE), *lint],
         [daemons("integration", *here, *more, marked=busy, workers=4)],
-        [daemons("machine", "tests/machine", *more, marked=busy, workers=4, spread=BY_FILE)],
         [daemons("alone", "tests/integration", "tests/machine", *more, marked="alone")],
         [daemons("vm", "tests/vm", *more, marked=machines, workers=2, spread=ONE_BY_ONE)],
         # The guest takes both cores. Where no such machine is, its tests are named as not run.

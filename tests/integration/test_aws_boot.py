@@ -403,6 +403,7 @@ def test_what_is_new_is_brought_and_what_is_not_is_left_alone(machines: Machines
     assert machines.listener.signalled == []
 
 
+@pytest.mark.thorough
 def test_a_machine_that_is_not_replaced_knows_its_name(machines: Machines) -> None:
     machines.upload(files())
     assert machines.start(machine_of(Role.HEAD)).returncode == 0, machines.log
@@ -511,6 +512,7 @@ def test_a_machine_restarts_for_a_kernel_and_goes_on_as_if_nothing_had_been(mach
     assert str(machines.client("s3").list_objects_v2(Bucket=BUCKET)).count("boot-logs") == 1
 
 
+@pytest.mark.thorough
 def test_a_machine_restarts_once_for_a_kernel_that_does_not_start(machines: Machines) -> None:
     machines.upload(files())
     machines.command("ansible-playbook", RESTARTING)
@@ -527,6 +529,7 @@ def test_a_machine_restarts_once_for_a_kernel_that_does_not_start(machines: Mach
     assert restarted(machines) == 2
 
 
+@pytest.mark.thorough
 def test_a_machine_that_was_set_up_is_never_restarted(machines: Machines) -> None:
     machines.upload(files())
     assert machines.start(machine_of(Role.COMPUTE)).returncode == 0
@@ -541,6 +544,7 @@ def test_a_machine_that_was_set_up_is_never_restarted(machines: Machines) -> Non
     assert restarted(machines) == 0
 
 
+@pytest.mark.thorough
 def test_a_machine_whose_fifth_try_was_cut_off_is_given_back_after_the_sixth(machines: Machines) -> None:
     machines.upload(files())
     machines.command("ansible-playbook", FAILING)
@@ -565,6 +569,7 @@ def test_what_a_power_cut_left_half_installed_is_finished_before_the_playbook(ma
     assert (machines.root / "played").exists()
 
 
+@pytest.mark.thorough
 def test_a_machine_that_is_long_at_work_tells_that_it_goes_on(machines: Machines) -> None:
     machines.upload(files())
     machines.command("ansible-playbook", "#!/bin/sh\necho TASK [long]\nexec sleep 3\n")
@@ -600,8 +605,8 @@ def test_packages_that_cannot_be_installed_are_named(machines: Machines) -> None
     ("identity", "version", "why"),
     [
         ("amzn", "2", "its Python is 3.7, and modules of Ansible need 3.9"),
-        ("ubuntu", "22.04", "its ansible-core is 2.12"),
-        ("gentoo", "2.17", "it is not in the table of distributions"),
+        pytest.param("ubuntu", "22.04", "its ansible-core is 2.12", marks=pytest.mark.thorough),
+        pytest.param("gentoo", "2.17", "it is not in the table of distributions", marks=pytest.mark.thorough),
     ],
 )
 def test_a_distribution_that_is_not_supported_is_said_so(
@@ -695,6 +700,7 @@ def test_a_machine_that_can_tell_nobody_sets_itself_up(machines: Machines) -> No
     assert (machines.root / "played").exists()
 
 
+@pytest.mark.thorough
 def test_a_state_that_was_damaged_is_no_obstacle(machines: Machines) -> None:
     machines.upload(files())
     assert machines.start(machine_of(Role.HEAD)).returncode == 0

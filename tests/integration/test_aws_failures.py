@@ -153,6 +153,7 @@ def test_one_machine_that_fails_is_named_with_its_log_and_undoes_nothing(grid: G
     assert set(cloud.running("demo")) == running
 
 
+@pytest.mark.thorough
 def test_what_a_machine_told_of_another_bundle_does_not_count(grid: Grid, cloud: AwsCloud) -> None:
     grid.done("up")
     cloud.machines.silent.add("compute")

@@ -151,6 +151,7 @@ def test_an_image_that_is_gone_is_named_before_a_machine_needs_it(fsx: Grid, clo
     assert fsx("up", "--check").status == 0
 
 
+@pytest.mark.thorough
 def test_a_machine_that_restarts_for_a_kernel_is_waited_for(fsx: Grid, cloud: AwsCloud) -> None:
     cloud.machines.restarting["compute"] = "6.8.0-1057-aws"
     with fsx.start("up") as running:

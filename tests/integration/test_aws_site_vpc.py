@@ -304,6 +304,7 @@ def _public_zone(site: SiteNetwork, grid: Grid) -> None:
     grid.edit(site.ids["zone"], made["HostedZone"]["Id"].rpartition("/")[2])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("spoil", "name", "words"),
     [

@@ -209,6 +209,7 @@ def test_a_fence_keeps_a_job_from_beginning(node: Node) -> None:
     assert node.directories.last_runs(TAG) == {}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("kind", "status", "runs"),
     [

@@ -253,6 +253,7 @@ def test_a_failure_half_way_leaves_the_old_file(tmp_path: Path) -> None:
     assert out.read_text() == "old"
 
 
+@pytest.mark.thorough
 def test_without_oracle_the_rest_is_fetched_and_what_was_fetched_before_stays(tmp_path: Path) -> None:
     out = tmp_path / "catalog.csv"
     first = refresh(out, [], providers=["oci"], oracle=lambda: oracle_list(B97384=0.04))

@@ -126,6 +126,7 @@ def test_a_program_finds_its_answer_right(
     assert not totals["util"].written_bytes
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_single_changed_value_is_found(
     name: str, made: Mapping[int, Mapping[str, TableFacts]], tmp_path: Path

@@ -56,6 +56,7 @@ def console() -> Iterator[ServedConsole]:
         yield found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
@@ -158,6 +159,7 @@ def test_why_it_is_slow_is_said_when_somebody_asks(browser: Any, console: Served
         assert seen.messages == []
 
 
+@pytest.mark.thorough
 def test_tables_sort_by_buttons_and_say_how(browser: Any, console: ServedConsole) -> None:
     with opened(browser, console.url) as seen:
         seen.show("jobs")
@@ -184,6 +186,7 @@ def test_a_page_whose_console_ended_says_that_what_it_shows_is_old(browser: Any)
     context.__exit__(None, None, None)
 
 
+@pytest.mark.thorough
 def test_a_year_of_a_history_on_disk_is_shown_in_any_range(browser: Any, tmp_path: Path) -> None:
     name = socket.gethostname()
     generate_history(tmp_path / "one", END_S)

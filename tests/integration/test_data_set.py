@@ -94,6 +94,7 @@ def test_what_is_missing_is_made_and_the_rest_left_alone(tmp_path: Path) -> None
     assert state(data).items() > before.items()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damage", ["truncated", "removed"])
 def test_a_damaged_table_is_made_again(whole: DataSet, tmp_path: Path, damage: str) -> None:
     data = data_set(tmp_path)
@@ -126,6 +127,7 @@ def break_manifest(data: DataSet, how: str) -> None:
     file.write_text({"cut": text[: len(text) // 2], "empty": "", "no text": "\x00" * 50}.get(how, text))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "how",
     [

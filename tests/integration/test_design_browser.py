@@ -46,6 +46,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
@@ -77,6 +78,7 @@ def test_opens_offline_whole_and_quiet(
     page.context.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("width", [420, 1280])
 def test_pictures_of_chains_run_without_gaps_and_stand_beside_their_words(
     browser: Any, pages: dict[str, Path], width: int
@@ -131,6 +133,7 @@ def test_bands_and_edges_stand_out_from_their_ground(browser: Any, pages: dict[s
         opened.page.context.close()
 
 
+@pytest.mark.thorough
 def test_paper_gets_light_charts_and_pictures(browser: Any, pages: dict[str, Path]) -> None:
     opened = visit(browser, pages["prediction"], scheme="dark")
     page = opened.page

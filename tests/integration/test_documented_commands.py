@@ -97,6 +97,11 @@ STOPPED = re.compile(
     r"|.*--(seconds 1m|seconds 10m|repeat))"
 )
 """They go on until somebody stops them, or for longer than a test may take."""
+LONG = re.compile(
+    r"--papers|mixed-30|--sweep|requirements-night|--sensitivity|--scale small|--until-steady|--seconds [24]s"
+    r"|^setup --local --check|^workload replay"
+)
+"""They take many seconds of a core: `make test-thorough` runs them."""
 SHORTER = {
     "prove": ("--seconds 0.1s", "--scale tiny", "--matrix one.yaml"),
     "workload": ("--scale tiny", "--matrix one.yaml"),
@@ -157,7 +162,7 @@ def _with_each_flag(commands: Sequence[DocumentedCommand]) -> list[DocumentedCom
 
 
 def _is_long(command: DocumentedCommand) -> bool:
-    return bool(re.search(r"--papers|mixed-30|--sweep|requirements-night|--sensitivity", command.text))
+    return bool(LONG.search(command.text))
 
 
 def can_parse(command: DocumentedCommand) -> None:

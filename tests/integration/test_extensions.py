@@ -89,6 +89,7 @@ def test_a_package_goes_with_its_data_its_entry_points_and_what_it_needs(
     assert (done.stdout, done.stderr) == ("1.5 it\n", "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("why", ["compiled", "needs what is compiled", "large"])
 def test_what_cannot_be_brought_says_so_where_its_kind_is_asked_for(
     packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str

@@ -72,6 +72,7 @@ def stops(process: subprocess.Popen[bytes]) -> None:
     assert process.wait(10) == 0
 
 
+@pytest.mark.thorough
 def test_a_service_is_installed_and_leaves_with_the_spec(tmp_path: Path) -> None:
     needs("unshare", "mount")
     write_roles(tmp_path, parse_spec(SPEC), "history")

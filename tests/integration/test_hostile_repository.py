@@ -301,6 +301,7 @@ def test_root_believes_nothing_in_a_directory_of_a_user(attacked: Attacked, tmp_
     assert (outside / "file").read_text() == "root's"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("place", ["link", "dangling", "file", "pipe"])
 def test_what_is_in_the_place_of_a_state_directory_harms_nobody(
     attacked: Attacked, tmp_path: Path, place: str

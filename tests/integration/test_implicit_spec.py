@@ -83,6 +83,7 @@ def run(words: list[str], place: Path, uid: int = 0, **more: str) -> subprocess.
     )  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_roots_command_in_mallorys_directory_takes_no_grid_yaml_of_hers(trap: Path, words: list[str]) -> None:
     done = run(words, trap)
@@ -114,6 +115,7 @@ def test_who_owns_the_spec_and_its_directory_takes_it(tmp_path: Path) -> None:
     assert run(["check"], place, ALICE).returncode == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
 def test_a_spec_that_others_can_write_or_exchange_is_not_taken(tmp_path: Path, mode: int) -> None:
     open_to_all(tmp_path)
@@ -133,6 +135,7 @@ def test_a_spec_that_others_can_write_or_exchange_is_not_taken(tmp_path: Path, m
     assert run(["check"], place).returncode == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("where", ["", "grid.yaml"], ids=["directory", "file"])
 @pytest.mark.parametrize("by", ["user", "group"])
 def test_a_spec_that_an_acl_lets_others_write_is_not_taken(tmp_path: Path, where: str, by: str) -> None:
@@ -162,6 +165,7 @@ def test_a_spec_that_an_acl_lets_others_write_is_not_taken(tmp_path: Path, where
     assert run(["check"], place, uid).returncode == 0
 
 
+@pytest.mark.thorough
 def test_init_in_a_shared_directory_names_a_command_that_works(tmp_path: Path) -> None:
     open_to_all(tmp_path)
     place = tmp_path / "project"
@@ -197,6 +201,7 @@ def test_a_link_to_a_spec_of_mallory_is_not_taken(trap: Path) -> None:
     assert f"belongs to {MALLORY}" in done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheduler", [LSF, GRID_ENGINE], ids=["lsf", "grid_engine"])
 def test_a_named_spec_has_no_program_of_mallory_run(trap: Path, scheduler: str) -> None:
     """The spec is root's own; what it names lies where mallory can write."""
@@ -220,6 +225,7 @@ def test_a_named_spec_has_no_program_of_mallory_run(trap: Path, scheduler: str) 
     assert (trap.parent / "caught").read_text().split()[0] == "0"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheduler", [LSF, GRID_ENGINE], ids=["lsf", "grid_engine"])
 def test_programs_of_an_account_that_the_spec_names_are_run_and_no_other_users(
     trap: Path, scheduler: str

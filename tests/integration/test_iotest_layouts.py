@@ -153,6 +153,7 @@ def test_a_refusal_of_the_servers_leaves_nothing(lake: Path) -> None:
     assert list((lake / "lake" / "data").iterdir()) == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("flags", "says"),
     [

@@ -44,6 +44,7 @@ def test_with_json_the_problems_are_a_document_too(gridwright: Command, library:
         assert problem["what"] in ended.text
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -84,6 +85,7 @@ def test_without_a_spec_the_missing_file_is_named(gridwright: Command, tmp_path:
     assert "grid.yaml" in ended.text
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("path", "words"),
     [

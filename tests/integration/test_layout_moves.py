@@ -103,6 +103,7 @@ def test_a_library_gets_the_layout_of_the_spec_and_that_of_a_flag(site: Site) ->
     assert [each["count"] for each in site.state["layouts"][str(site.library)]] == [1, 4, -1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -247,6 +248,7 @@ esac
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("rate", "stops"), [(150_000_000, True), (90_000_000, False)])
 def test_what_this_machine_moves_beside_it_stops_it(site: Site, rate: int, stops: bool) -> None:
     file = site.add("file")
@@ -264,6 +266,7 @@ def test_what_this_machine_moves_beside_it_stops_it(site: Site, rate: int, stops
         assert site.rebalance("--while-busy")["files"][0]["state"] == "moved"
 
 
+@pytest.mark.thorough
 def test_jobs_that_run_stop_it_and_while_busy_goes_on(site: Site) -> None:
     site.add("file")
     submit = [str(COMMAND), "submit", "--grid", str(site.spec), "--", "sleep", "60"]

@@ -150,6 +150,7 @@ def test_a_library_that_was_set_back_in_the_midst_of_a_migration_is_compared_ane
         assert "set back" not in gridwright(*words).out
 
 
+@pytest.mark.few(1)
 @pytest.mark.root
 @pytest.mark.parametrize("prefer", [(), ("--prefer", "objects")], ids=["", "objects"])
 @pytest.mark.parametrize("first", [True, False], ids=["export", "import"])

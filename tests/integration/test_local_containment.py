@@ -134,6 +134,7 @@ def left() -> Sequence[psutil.Process]:
     return [each for each in psutil.process_iter() if words(each) == ["sleep", SECONDS]]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("groups", [True, False])
 @pytest.mark.parametrize("user", ["root", "nobody"])
 def test_daemons_do_not_outlive_their_job(place: Path, user: str, groups: bool) -> None:
@@ -157,6 +158,7 @@ def test_daemons_do_not_outlive_their_job(place: Path, user: str, groups: bool) 
 HOLD = "m = b'x' * (300 << 20)"
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide control groups")
 @pytest.mark.parametrize("groups", [True, False])
 def test_memory_is_held_to_its_limit(place: Path, groups: bool) -> None:

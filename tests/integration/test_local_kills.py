@@ -26,7 +26,7 @@ from gridwright.schedulers.scheduler import Scheduler
 from tests.support.command import wait_until
 from tests.support.local_grid import LocalGrid, ended, local_grid, words
 
-SECONDS = 8.0
+SECONDS = 5.0
 JOB = """
 exec 9>>locks/$GRIDWRIGHT_JOB_ID
 flock -n 9 || echo overlap $GRIDWRIGHT_JOB_ID >>stamps
@@ -268,6 +268,7 @@ def test_a_killed_guard_takes_its_job_with_it_and_is_named(grid: LocalGrid) -> N
     assert sleepers() == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("also", ["launchers", "all"])
 def test_with_its_guard_gone_a_job_is_ended_before_it_starts_again(grid: LocalGrid, also: str) -> None:
     """It hides its environment, and is found by its descent, its control group, or its log."""

@@ -227,6 +227,7 @@ def test_what_another_library_has_is_not_lost_here(
     assert gridwright("repo", "verify", *others).status == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_what_another_library_has_deleted_is_in_no_other_library(
     server: StoreServer, url: str, library: Path, tmp_path: Path, gridwright: Command, is_moved: bool
@@ -321,6 +322,7 @@ def test_what_is_nowhere_leaves_all_states_and_the_manifest(
         assert "d1/f1'" not in rows(machine)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "words",
     [

@@ -88,6 +88,7 @@ def test_a_library_is_made_with_its_layout_once_and_check_mode_changes_nothing(l
     assert len(lustre.sets) == 1
 
 
+@pytest.mark.thorough
 def test_what_somebody_has_set_stays_until_the_spec_states_another_layout(lustre: Lustre) -> None:
     lustre.library.mkdir()
     narrow = [{"start": 0, "end": -1, "count": 2, "size": 1048576, "pattern": "raid0", "plain": True}]
@@ -105,6 +106,7 @@ def test_what_somebody_has_set_stays_until_the_spec_states_another_layout(lustre
     assert lustre.layout().is_as(plain(4))
 
 
+@pytest.mark.thorough
 def test_a_directory_with_files_gets_it_and_one_that_only_inherits_has_none_of_its_own(
     lustre: Lustre,
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_directory_with_files_gets_it_and_one_that_only_inherits_has_none_of_i
     assert str(lustre.library / "old") not in lustre.state["layouts"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("given", "failed", "words"),
     [
@@ -136,6 +139,7 @@ def test_what_hinders_is_named(
     assert f"failed={failed}" in said
 
 
+@pytest.mark.thorough
 def test_a_pool_that_is_not_there_fails_the_play_by_the_words_of_lfs(lustre: Lustre) -> None:
     lustre.choice = replace(lustre.choice, layout=plain(2, pool="flash"), stated=True)
     said = lustre.play()

@@ -19,6 +19,7 @@ from gridwright import handed_files
 from gridwright.cli.main import app
 from gridwright.handed_files import read_named
 from gridwright.repository.changelog.changes import RegisteredUsers
+from tests.support.forked import called
 
 SPEC = (
     "name: g\nprovider: local\nfilesystems: {disk: {type: local, path: /tmp}}\n"
@@ -99,22 +100,20 @@ def files_of(command: Any, name: str = "") -> Iterator[tuple[str, str]]:
 FILES = dict(files_of(get_command(app)))
 
 
-def run(line: str, place: Path) -> subprocess.Popen[str]:
-    """A command whose pipes are silent for a short time only."""
-    program = (
-        "import sys, gridwright.handed_files as h; h.SILENT_S = 0.5; sys.argv[0] = 'gridwright';"
-        "from gridwright.cli.main import run; run()"
-    )
+def said(line: str, place: Path) -> tuple[int, str]:
+    """Status and words of a command whose pipes are silent for a short time only."""
     words = line.replace("PIPE", "./pipe").split()
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", program, *words],
-        cwd=place,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"},
-    )
+    errors = place / "errors"
+    with (place / "output").open("wb") as output:
+        status = called(
+            words,
+            place,
+            stdout=output.fileno(),
+            errors=errors,
+            environment={"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"},
+            before=lambda: setattr(handed_files, "SILENT_S", 0.5),
+        )
+    return status, (place / "output").read_text() + errors.read_text()
 
 
 @pytest.fixture
@@ -136,12 +135,8 @@ def test_every_file_that_commands_take_is_in_a_table() -> None:
 
 @pytest.mark.parametrize("name", PLACED)
 def test_a_pipe_that_nobody_writes_to_is_refused(name: str, place: Path) -> None:
-    with run(PLACED[name], place) as command:
-        try:
-            text, _ = command.communicate(timeout=120)
-        finally:
-            command.kill()
-    assert command.returncode in (2, 3), text
+    status, text = said(PLACED[name], place)
+    assert status in (2, 3), text
     assert any(each in text for each in SAID), text
     assert "Traceback" not in text
 

@@ -373,6 +373,7 @@ def test_a_claim_that_was_killed_is_completed_by_the_next_start(site: Site) -> N
     assert len((server.directory / "mounts").read_text().splitlines()) == 2
 
 
+@pytest.mark.thorough
 def test_a_second_run_changes_nothing_and_says_so(site: Site) -> None:
     server = site.launch()
     assert server.claim().status == 0
@@ -394,6 +395,7 @@ def test_a_dry_run_says_what_is_next_and_claims_nothing(site: Site) -> None:
     assert site.client("dynamodb").scan(TableName=TABLE)["Count"] == 0
 
 
+@pytest.mark.thorough
 def test_the_name_alone_comes_first(site: Site) -> None:
     server = site.launch()
     (site.root / "bin/mkfs.lustre").rename(site.root / "bin/away")

@@ -104,6 +104,7 @@ def pythons(nodes: Nodes) -> NodePythons:
     return NodePythons(cast("HeadNode", nodes))
 
 
+@pytest.mark.thorough
 def test_a_node_with_the_same_version_at_the_same_path_is_given_nothing(nodes: Nodes) -> None:
     found, losses = pythons(nodes).of(["node1"])
     assert (found, losses) == ({"node1": sys.executable}, {})

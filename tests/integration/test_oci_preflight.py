@@ -162,6 +162,7 @@ def test_an_image_of_the_sites_own(cloud: OciDouble, tmp_path: Path) -> None:
     assert names(check(spec)) == {"image-of-another-architecture", "image-not-available"}
 
 
+@pytest.mark.thorough
 def test_a_reservation_with_too_little_room(cloud: OciDouble, tmp_path: Path) -> None:
     ocid = "ocid1.capacityreservation.oc1.iad.aaaa"
     spec = spec_with(tmp_path, capacity_reservation=ocid)
@@ -177,6 +178,7 @@ def test_a_reservation_with_too_little_room(cloud: OciDouble, tmp_path: Path) ->
     assert "room for 3 machines, and 4 nodes" in found.text()
 
 
+@pytest.mark.thorough
 def test_an_image_of_file_servers_is_asked_for_their_shapes_alone(cloud: OciDouble, tmp_path: Path) -> None:
     """The platform image of the others is looked for as well."""
     image = "ocid1.image.oc1.iad.aaaaservers"
@@ -212,6 +214,7 @@ def test_limits_of_the_whole_region_are_asked_for_as_such(cloud: OciDouble) -> N
     assert names(check(load_spec(EXAMPLE))) == {"quota-too-small"}
 
 
+@pytest.mark.thorough
 def test_limits_of_what_is_made_beside_machines(cloud: OciDouble) -> None:
     spec = load_spec(MANAGED)
     found = check(spec)
@@ -234,6 +237,7 @@ def test_limits_of_what_is_made_beside_machines(cloud: OciDouble) -> None:
     assert "vcn/vcn-count" not in codes
 
 
+@pytest.mark.thorough
 def test_who_may_not_list_may_hardly_make(cloud: OciDouble, tmp_path: Path) -> None:
     asked = {**TYPES, "b": "oci_objectstorage_bucket"}
     cloud.account.hidden = set(asked)
@@ -252,6 +256,7 @@ def test_who_may_not_list_may_hardly_make(cloud: OciDouble, tmp_path: Path) -> N
 KEY = "ocid1.key.oc1.iad.markofvault.abuwcljr"
 
 
+@pytest.mark.thorough
 def test_the_vaults_key(cloud: OciDouble, tmp_path: Path) -> None:
     spec = spec_with(tmp_path, key=KEY)
     keys = cloud.account.keys

@@ -165,6 +165,7 @@ def below_another(server: Server, disk: str) -> None:
     (server.root / f"sys/block/{disk}/holders/dm-3").mkdir()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("use", "words"),
     [
@@ -198,6 +199,7 @@ def test_a_server_that_leaves_logs_out_of_its_own_targets_alone(server: Server) 
     assert server.run("--leave") == (0, {"schema": 1, "steps": [], "troubles": []})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_logged_in", [True, False])
 def test_a_record_that_a_power_cut_left_empty_is_made_anew(server: Server, is_logged_in: bool) -> None:
     assert server.run()[0] == 0

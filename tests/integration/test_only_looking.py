@@ -92,6 +92,7 @@ def export_as_another_machine(grid: Path, gridwright: Command) -> None:
         assert gridwright("repo", "export", "archive").status == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.root
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
 def test_who_looks_changes_nothing(place: Path, gridwright: Command, words: tuple[str, ...]) -> None:

@@ -47,6 +47,7 @@ def run(
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_full_disk_below_stdout_fails_the_environment_in_one_line(
     arguments: tuple[str, ...], tmp_path: Path
@@ -57,6 +58,7 @@ def test_a_full_disk_below_stdout_fails_the_environment_in_one_line(
     assert done.stderr == b"error: stdout: cannot be written: No space left on device\n"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_pipe_that_nobody_reads_fails_the_environment_in_one_line(
     arguments: tuple[str, ...], tmp_path: Path
@@ -130,6 +132,7 @@ LOCALES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("locale", LOCALES)
 def test_every_locale_gets_the_result(locale: str, tmp_path: Path) -> None:
     spec = tmp_path / "größer-日本.yaml"

@@ -59,6 +59,7 @@ def refusal(uid: int, act: Callable[[], object]) -> str:
 
 
 # Those of a group that mallory is in, too, as of a project.
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("owner", "mode"), [(MALLORY, 0o755), (0, 0o2775), (MALLORY, 0o1777)])
 @pytest.mark.parametrize("uid", [ALICE, 0])
 @pytest.mark.parametrize("use", [Store, make_job_directories])

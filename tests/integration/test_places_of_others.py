@@ -165,6 +165,7 @@ def begun(runs: Path) -> RunDirectory:
     return RunDirectory.create(runs, "demo", command=["gridwright"], what=["iotest"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", [0o755, 0o1777, 0o700])
 @pytest.mark.parametrize("uid", [0, ALICE])
 def test_no_run_is_kept_in_a_directory_of_mallorys(mdir: Path, mode: int, uid: int) -> None:

@@ -76,6 +76,7 @@ def test_the_impossible_ends_with_status_1_and_says_what_is_possible(
     assert gridwright("plan", str(spec), "--json").json["designs"] == []
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -92,6 +92,7 @@ def of_now(known: Known) -> None:
     known.set_fact(RELEASING, "0123456789abcdef" * 2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("noted", [of_old, of_now])
 def test_the_trash_is_never_put_back_as_what_a_release_left(
     trashed: Trashed, noted: Callable[[Known], None]
@@ -109,6 +110,7 @@ def test_the_trash_is_never_put_back_as_what_a_release_left(
     assert not trashed.is_exported
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("new", ["x", ".gridwright-part-x"])
 def test_the_trash_is_known_under_any_name_and_stays_here(trashed: Trashed, new: str) -> None:
     trashed.rename(".gridwright", new)

@@ -75,6 +75,7 @@ def backgrounds(page: Any) -> set[str]:
     return set(found)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
@@ -153,6 +154,7 @@ def test_charts_follow_when_the_colours_of_the_system_change(browser: Any, repor
     opened.page.context.close()
 
 
+@pytest.mark.thorough
 def test_paper_gets_light_charts_and_whole_tables(browser: Any, reports: dict[str, Path]) -> None:
     opened = visit(browser, reports["missed"], scheme="dark")
     page = opened.page

@@ -82,6 +82,7 @@ def refusing(method: str, name: str, code: str, times: int, status: int = 409) -
     return refuse
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("code", ["ConditionalRequestConflict", "OperationAborted"])
 @pytest.mark.parametrize(
     ("method", "name"),
@@ -196,6 +197,7 @@ def _archived(
     return instead, lie
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("storage_class", ["INTELLIGENT_TIERING", "GLACIER"])
 @pytest.mark.parametrize(
     ("restore", "begins"),

@@ -141,6 +141,7 @@ def looked_at(library: Path) -> dict[bytes, Seen]:
     return {path: each for path, each in look_at(library).items() if path}
 
 
+@pytest.mark.few(1)
 @on_each_store
 @root_only
 def test_what_a_library_changed_reaches_the_other_one_and_stays(
@@ -190,6 +191,7 @@ def in_place(path: Path) -> None:
     path.write_bytes(b"another content")
 
 
+@pytest.mark.few(4)
 @on_each_store
 @pytest.mark.parametrize("theirs", [in_place, narrowed, tagged, touched], ids=lambda each: each.__name__)
 def test_attributes_that_both_sides_changed_are_named_and_neither_is_lost(
@@ -226,6 +228,7 @@ def test_the_same_change_on_both_sides_is_no_conflict(
         assert do_export(other, server, url).problems == []
 
 
+@pytest.mark.few(3)
 @on_each_store
 @pytest.mark.parametrize("first", [do_export, do_import], ids=["export", "import"])
 def test_a_change_that_is_not_exported_yet_is_not_erased(
@@ -303,6 +306,7 @@ def private_tree(library: Path) -> None:
         touched(path)
 
 
+@pytest.mark.few(2)
 @root_only
 @pytest.mark.parametrize("way", ["removed", "renamed", "a part", "parents of a part", "killed"])
 def test_a_directory_that_was_gone_here_comes_back_with_all_that_it_had(
@@ -368,6 +372,7 @@ def test_a_directory_keeps_its_times_when_files_in_it_are_emptied(
     assert [each.stat().st_mtime_ns for each in directories] == before
 
 
+@pytest.mark.few(2)
 @root_only
 @pytest.mark.parametrize("owner", [0, 1234, 1235, 1236])
 def test_names_of_one_file_in_directories_of_different_users_come(
@@ -455,6 +460,7 @@ OTHERS = "its owner, permissions, times or attributes are others in the bucket"
 FIRST_SEEN = ["empty", "file", "link"]
 
 
+@pytest.mark.few(2)
 @root_only
 @pytest.mark.parametrize("first", [do_export, do_import], ids=["export", "import"])
 @pytest.mark.parametrize("winner", ["objects", "files"])
@@ -499,6 +505,7 @@ def test_a_copy_that_has_kept_its_attributes_is_told_of_nothing(
     assert (done(do_import(one, server, url)), looked_at(one)) == ({}, wanted)
 
 
+@pytest.mark.few(1)
 @on_each_store
 def test_what_was_exported_while_another_library_imported_reaches_it(
     libraries: tuple[Path, Path], server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch
@@ -521,6 +528,7 @@ def test_what_was_exported_while_another_library_imported_reaches_it(
     assert looked_at(other) == looked_at(one)
 
 
+@pytest.mark.few(1)
 @on_each_store
 def test_attributes_of_a_killed_export_are_no_conflict(
     libraries: tuple[Path, Path], server: StoreServer, url: str
@@ -557,6 +565,7 @@ def of_a_project(library: Path) -> Path:
     return project
 
 
+@pytest.mark.few(2)
 @root_only
 @pytest.mark.parametrize("prefer", [None, "objects"])
 @pytest.mark.parametrize("first", [do_export, do_import], ids=["export", "import"])

@@ -222,6 +222,7 @@ def test_the_command_asks_the_library(tmp_path: Path, bucket: Bucket) -> None:
     assert ("liblustreapi.so.1: cannot open shared object file" in note, sent) == (True, 0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("call", ["clear", "paths"])
 def test_who_waits_for_lustre_can_be_stopped(tmp_path: Path, bucket: Bucket, call: str) -> None:
     needs("cc")

@@ -102,6 +102,7 @@ def makes_an_object(answer: Answer) -> bool:
     return is_whole or (answer.method == "POST" and "uploadId" in query)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("in_parts", [False, True])
 @pytest.mark.parametrize("size", [1000, LARGE])
 def test_a_rename_copies_over_nothing_that_somebody_else_writes_meanwhile(
@@ -125,6 +126,7 @@ def test_a_rename_copies_over_nothing_that_somebody_else_writes_meanwhile(
         assert content_of(server, url, "new") == THEIRS
 
 
+@pytest.mark.few(1)
 def test_what_somebody_else_writes_just_after_a_copy_is_not_taken_for_it(
     library: Path, url: str, server: StoreServer
 ) -> None:
@@ -138,6 +140,7 @@ def test_what_somebody_else_writes_just_after_a_copy_is_not_taken_for_it(
     assert content_of(server, url, "new") == THEIRS
 
 
+@pytest.mark.few(1)
 def test_a_rename_sends_what_is_small_and_copies_what_is_large(
     library: Path, url: str, server: StoreServer
 ) -> None:
@@ -163,6 +166,7 @@ def test_a_rename_sends_what_is_small_and_copies_what_is_large(
     assert run(library, server, verify, url).problems == []
 
 
+@pytest.mark.few(2)
 def test_a_deletion_leaves_what_somebody_else_writes_meanwhile(
     library: Path, url: str, server: StoreServer
 ) -> None:
@@ -181,6 +185,7 @@ def test_a_deletion_leaves_what_somebody_else_writes_meanwhile(
         assert report.done[Action.DELETE].count == 1
 
 
+@pytest.mark.few(1)
 def test_a_deletion_whose_answer_was_lost_is_done(library: Path, url: str, server: StoreServer) -> None:
     for number in range(3):
         (library / f"file{number}").write_bytes(os.urandom(1000))
@@ -202,6 +207,7 @@ def test_a_deletion_whose_answer_was_lost_is_done(library: Path, url: str, serve
         assert report.done[Action.DELETE].count == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["seaweedfs", "versitygw"])
 def test_what_was_deleted_is_made_anew_where_versions_are_kept(
     library: Path, url: str, tmp_path: Path, kind: str

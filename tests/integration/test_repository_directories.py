@@ -76,6 +76,7 @@ def share(one: Library, other: Library, *names: str) -> None:
     assert one.export().problems == other.bring().problems == other.export().problems == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["all", "a name", "another one"])
 def test_what_an_import_removes_is_no_change_of_its_directory(
     one: Library, other: Library, server: StoreServer, url: str, way: str
@@ -210,6 +211,7 @@ def _killed(*_arguments: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.few(1)
 @pytest.mark.root
 @pytest.mark.parametrize("is_exchanged", [True, False], ids=["local", "as on NFS"])
 def test_no_interrupt_leaves_a_directory_that_others_cannot_enter(
@@ -281,6 +283,7 @@ def _killed_within_a_step(library: Library, name: str) -> None:
     assert killed(library, kill)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["export", "import", "user"])
 def test_a_directory_gets_its_time_back_in_which_an_import_was_killed(
     one: Library, other: Library, way: str
@@ -299,6 +302,7 @@ def test_a_directory_gets_its_time_back_in_which_an_import_was_killed(
     assert time_of(one, "d") == wanted
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("server", KINDS, indirect=True)  # moto keeps objects of both names, a tree does not
 @pytest.mark.parametrize("dry_run", [False, True], ids=["run", "plan"])
 def test_no_name_becomes_a_file_and_a_directory_in_the_bucket(
@@ -433,6 +437,7 @@ run()
 """As the first content is to come into them, after all directories got their modes."""
 
 
+@pytest.mark.few(1)
 @pytest.mark.root
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_user_brings_back_what_lies_in_his_directories_that_nobody_may_write_to(

@@ -97,6 +97,7 @@ def begin_a_second() -> None:
     time.sleep(1.0 - time.time() % 1.0)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "content", [b"another one!", b"longer than it was before"], ids=["same size", "other"]
 )
@@ -213,6 +214,7 @@ def test_a_renamed_file_is_sent_where_it_was_edited_too(
     assert body(server, url, "others") == content
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_times_come_back_as_their_file_system_keeps_them(
     kind: str, tmp_path: Path, server: StoreServer, url: str
@@ -238,6 +240,7 @@ def test_times_come_back_as_their_file_system_keeps_them(
         assert (done(names), names.problems) == ({}, [])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("accessed", "modified"),
     [

@@ -364,6 +364,7 @@ def test_what_a_killed_export_has_sent_is_known_whatever_becomes_of_the_files(ki
     assert (said["problems"], said["done"]["equal"]["count"]) == ([], 13)
 
 
+@pytest.mark.thorough
 def test_what_a_killed_export_has_sent_over_its_own_objects_is_no_conflict(killed: Killed) -> None:
     for name in "abcd":
         (killed.library / name).write_bytes(b"first")
@@ -380,6 +381,7 @@ def test_what_a_killed_export_has_sent_over_its_own_objects_is_no_conflict(kille
     assert (said["problems"], said["done"]["equal"]["count"]) == ([], 5)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("others_import", [False, True])
 def test_what_the_manifest_alone_has_outlives_a_killed_export_and_an_import(
     killed: Killed, others_import: bool
@@ -434,6 +436,7 @@ def test_an_edit_that_keeps_size_and_time_is_no_conflict_after_a_killed_export(k
     assert (said["problems"], said["done"]["equal"]["count"]) == ([], len(names) + 2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("when", ["list-type=2", "/a"])
 def test_an_edit_during_the_next_export_makes_no_conflict_that_stays(killed: Killed, when: str) -> None:
     """After what a killed one has sent was looked at, and before, or while, it is sent again."""

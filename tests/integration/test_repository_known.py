@@ -233,7 +233,9 @@ def dating(tmp_path_factory: pytest.TempPathFactory, server: StoreServer) -> Ite
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("change", ["chmod", "touch", "both"])
+@pytest.mark.parametrize(
+    "change", [*(pytest.param(each, marks=pytest.mark.thorough) for each in ("chmod", "touch")), "both"]
+)
 def test_new_attributes_of_a_file_with_several_names_are_no_conflict(
     tmp_path: Path, dating: StoreServer, url: str, change: str
 ) -> None:
@@ -305,7 +307,7 @@ def attributes(library: Library) -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("verb", ["import", "export"])
+@pytest.mark.parametrize("verb", ["import", pytest.param("export", marks=pytest.mark.thorough)])
 def test_an_import_that_was_killed_as_it_gave_attributes_leaves_no_conflict(
     tmp_path: Path, dating: StoreServer, url: str, verb: str
 ) -> None:
@@ -360,6 +362,7 @@ def _to_link(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", [_to_directory, _to_file, _to_empty_file, _to_link])
 def test_a_file_that_became_a_directory_and_back_comes_by_one_import(
     first: Library, second: Library, change: Callable[[Path], None]

@@ -139,6 +139,7 @@ def test_contents_are_compared_where_the_file_system_is_mounted(
     assert plan.json["done"]["compared, at most"]["count"] == 4
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -237,7 +237,13 @@ def test_an_object_whose_answer_was_lost_is_looked_up(
     assert len(sent) == 1
 
 
-@pytest.mark.parametrize("killed_at", ["/file?", "/parts?"], ids=["file", "trial-of-the-store"])
+@pytest.mark.parametrize(
+    "killed_at",
+    [
+        pytest.param("/file?", id="file"),
+        pytest.param("/parts?", id="trial-of-the-store", marks=pytest.mark.thorough),
+    ],
+)
 def test_uploads_that_a_kill_leaves_are_aborted_and_no_others(
     server: StoreServer, library: Path, prefix: str, liar: LyingStore, killed_at: str, tmp_path: Path
 ) -> None:

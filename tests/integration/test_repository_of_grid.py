@@ -66,6 +66,7 @@ def test_which_repository_is_asked(spec: Path, gridwright: Command) -> None:
     assert "did you mean archive?" in unknown.text.lower()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [("results",), ("--name", "results")])
 def test_all_verbs_take_the_name_of_a_repository_in_both_ways(
     spec: Path, gridwright: Command, tmp_path: Path, words: tuple[str, ...]

@@ -68,6 +68,7 @@ def change_objects(tmp_path: Path, server: StoreServer, url: str, count: int, co
     assert run(other, server, lambda each: export(each, ExportOptions()), url).problems == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.root
 @pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.thorough)])
 def test_no_byte_of_a_writer_is_lost_beside_an_import(
@@ -248,7 +249,9 @@ def beside_an_exported_one(tmp_path: Path, server: StoreServer, url: str) -> Pat
     return other
 
 
-@pytest.mark.parametrize("moment", [0, 1, 100, 199, "flushed"])
+@pytest.mark.parametrize(
+    "moment", [*(pytest.param(each, marks=pytest.mark.thorough) for each in (0, 1, 199)), 100, "flushed"]
+)
 @pytest.mark.parametrize("are_nameless", [True, False])
 def test_an_import_that_is_stopped_as_a_file_arrives_ends_and_leaves_nothing(
     tmp_path: Path, server: StoreServer, url: str, monkeypatch: pytest.MonkeyPatch,

@@ -46,6 +46,7 @@ def test_a_directory_that_cannot_be_looked_at_ends_no_listing(
     assert "b'" not in said(ended)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("what", ["link", "file", "open", "unmarked", "trash"])
 def test_what_has_the_name_of_the_trash_is_named_with_the_remedy(
     server: StoreServer, url: str, library: Path, gridwright: Command, what: str
@@ -233,6 +234,7 @@ def test_a_listing_says_something_of_each_path_that_was_named(
         assert ended.status == status
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("verb", ["release", "export", "import", "verify", "ls"])
 def test_an_empty_path_is_not_everything(
     server: StoreServer, url: str, library: Path, gridwright: Command, verb: str

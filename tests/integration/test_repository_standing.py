@@ -459,6 +459,7 @@ def test_a_file_that_became_a_directory_is_gone(library: Path, server: StoreServ
     assert told.done["deleted from the bucket"].count == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("has_timer", [False, True])
 def test_a_conflict_is_named_and_has_its_own_advice(
     spec: Path, server: StoreServer, url: str, gridwright: Command, has_timer: bool

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from gridwright.setup.playbook import Hosts, playbook_files
 from gridwright.spec import parse_spec
 from tests.support.role_play import play, write_roles
@@ -56,6 +58,7 @@ def test_packages_are_there_before_the_cluster_is_made(tmp_path: Path) -> None:
     assert 0 < site.index("name: spectrum_scale_client") < site.index("name: spectrum_scale_server")
 
 
+@pytest.mark.thorough
 def test_a_cluster_is_made_once_grows_and_a_dead_server_is_told(tmp_path: Path) -> None:
     write_roles(tmp_path, parse_spec(SPEC, base=tmp_path), ROLE)
     install(tmp_path / "bin", state := tmp_path / "state.json")

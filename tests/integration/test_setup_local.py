@@ -50,6 +50,7 @@ def digests() -> dict[str, str]:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "prefix",
     [

@@ -64,6 +64,7 @@ INSTALLED = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_an_installed_package_completes_from_the_first_tab_on(shell: str, here: Path) -> None:
     needs(shell)
@@ -114,6 +115,7 @@ def test_nothing_that_is_offered_is_evaluated(shell: str, sort: str, tmp_path: P
             assert not (here / "PWNED").exists()
 
 
+@pytest.mark.thorough
 def test_behind_a_quotation_mark_nothing_is_offered_that_needs_other_quotes(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     run = finished_run(runs).name

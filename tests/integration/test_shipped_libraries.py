@@ -115,6 +115,7 @@ def closes(disk: Path) -> None:
     assert closed_to_user(spec) == f"library data ({disk}/data)"
 
 
+@pytest.mark.thorough
 def test_a_job_that_may_make_no_directory_says_how_the_library_is_opened(disk: Path) -> None:
     made(disk)
     (disk / "util").chmod(0o755)

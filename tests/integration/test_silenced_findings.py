@@ -33,6 +33,7 @@ def iotest(directory: Path, name: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "told"), [("laid-out", False), ("stale-removed", True)])
 def test_only_the_silenced_finding_is_left_out(tmp_path: Path, name: str, told: bool) -> None:
     done = iotest(tmp_path, name)

@@ -149,6 +149,7 @@ def alice(server: StoreServer, gridwright: Command, library: Path, request: pyte
     return Alice(server, gridwright, prefix_of(request.node.name), library)
 
 
+@pytest.mark.thorough
 def test_after_the_trash_of_root_the_owner_goes_on_with_state_at_home(alice: Alice) -> None:
     alice.as_root("export")
     alice.remove_object("f1")
@@ -254,6 +255,7 @@ def test_files_of_another_user_are_named_together_with_who_may_write_them(alice:
     assert "Operation not permitted" not in ended.out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", [0o755, 0o1777])
 def test_directories_of_another_user_that_are_here_stay_as_they_are(alice: Alice, mode: int) -> None:
     library, sub = alice.library, alice.library / "sub"

@@ -65,6 +65,7 @@ def nothing_is_left(lab: Lab, seconds: float = 30.0) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_servers_that_die_for_seconds_stall_the_test_and_spoil_no_byte(lab: Lab) -> None:
     flags = ("--engine", "direct", "--phases", "write,read", "--seconds", "10", "--verify")
     with iotest(lab, *flags) as running:
@@ -97,6 +98,7 @@ def test_servers_that_die_for_seconds_stall_the_test_and_spoil_no_byte(lab: Lab)
     nothing_is_left(lab)
 
 
+@pytest.mark.thorough
 def test_the_doctor_of_a_proof_sees_what_is_wrong(lab: Lab, tmp_path: Path) -> None:
     assert lab.run("compute2", "umount", "-l", "/mnt/grid").status == 0
     flags = ("--skip", "workload", "--phases", "write", "--seconds", "1")

@@ -230,6 +230,7 @@ scheduler: {type: ssh}
 """
 
 
+@pytest.mark.thorough
 def test_a_file_system_that_fills_up_is_named_and_nothing_of_ours_stays_on_it(tmp_path: Path) -> None:
     spec = tmp_path / "iofull.yaml"
     spec.write_text(SMALL)

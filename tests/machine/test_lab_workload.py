@@ -85,6 +85,7 @@ def test_data_are_made_and_removed_on_the_nodes(lab: Lab, tmp_path: Path) -> Non
     assert lab.run("compute3", "ls", "/mnt/grid/data").out.strip() == ""
 
 
+@pytest.mark.thorough
 def test_profiles_are_replayed_as_jobs_of_the_grid(lab: Lab, tmp_path: Path) -> None:
     """Where the libraries are, and the files that a replay reads, only the nodes see."""
     matrix = tmp_path / "matrix.json"

@@ -99,7 +99,7 @@ class Place:
         return jobs
 
 
-@pytest.fixture(scope="module", params=["local", *NETWORKS, "lsf"])
+@pytest.fixture(scope="module", params=["local", *NETWORKS, pytest.param("lsf", marks=pytest.mark.thorough)])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     directory = tmp_path_factory.mktemp("sched")
     command = Command(directory)
@@ -434,7 +434,7 @@ def sleeping(seconds: int) -> list[list[str]]:
 
 def test_elements_of_a_large_array_each_run_once(place: Place) -> None:
     # Slurm starts some tens of elements a second; the others run one program more for each.
-    many = {"local": 1000, "slurm": 100}.get(load_spec(place.file).scheduler.type, 40)
+    many = {"local": 300, "slurm": 100}.get(load_spec(place.file).scheduler.type, 40)
     submitted = place.command(
         "submit",
         "--grid",

@@ -167,6 +167,7 @@ def test_what_cannot_be_planned_is_refused(sections: dict[str, object], says: st
     assert says in str(refused.value)
 
 
+@pytest.mark.thorough
 def test_a_grid_of_more_nodes_than_a_spec_can_have_is_not_planned() -> None:
     result = plan_grids(spec(requirements={"cores": 1_000_000}), CATALOG)
     assert result.designs == ()

@@ -190,12 +190,12 @@ def test_arrow_reads_what_is_written_and_what_arrow_writes_is_read(tmp_path: Pat
 
 
 def test_what_takes_too_much_memory_is_no_manifest(tmp_path: Path) -> None:
-    """900 MB of zeros in some KB, as who writes to the bucket leaves it: no memory is taken for them."""
+    """300 MB of zeros in some KB, as who writes to the bucket leaves it: no memory is taken for them."""
     code = """
 import pyarrow as pa, pyarrow.parquet as pq, sys
 table = pq.read_table(sys.argv[1])
 at = table.schema.get_field_index("xattrs")
-zeros = pa.array([bytes(900 << 20)], pa.binary())
+zeros = pa.array([bytes(300 << 20)], pa.binary())
 pq.write_table(table.set_column(at, "xattrs", zeros), sys.argv[1], compression="zstd", use_dictionary=False)
 """
     write_manifest(tmp_path / "m", [ROW], {})

@@ -54,7 +54,7 @@ class ListedStore:
         """Nothing is under way."""
 
 
-@pytest.mark.parametrize("objects", [50_000, pytest.param(1_000_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("objects", [20_000, pytest.param(1_000_000, marks=pytest.mark.thorough)])
 def test_a_plan_of_a_bucket_takes_little_memory(tmp_path: Path, objects: int) -> None:
     settings = RepositorySettings("archive", tmp_path, "s3://site-sas/prod")
     opened = OpenRepository.open(settings, ListedStore(objects), looks=True)  # type: ignore[arg-type]

@@ -455,6 +455,7 @@ SACCT = b"JobID|JobName|State|ElapsedRaw|Start|End\n"
 JOB_ROW = b"%d|x|COMPLETED|1|2026-01-01T00:00:00|2026-01-01T00:00:01\n"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "pieces"),
     [

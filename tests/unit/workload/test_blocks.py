@@ -190,6 +190,7 @@ def test_a_full_disk_is_told_once_and_the_file_is_closed(traffic: LaunchTraffic)
     file.close()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("block", [BLOCK_BYTES, MIB])
 def test_a_test_moves_blocks_of_that_size(
@@ -266,6 +267,7 @@ def tables_of_seeds(
     return make_tables(tmp_path_factory.mktemp("data"), request.param)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_ends_with_a_right_answer_and_its_traffic_is_counted_by_library(
     name: str, tables_of_seeds: dict[str, TableFacts], tmp_path: Path
@@ -282,6 +284,7 @@ def test_it_ends_with_a_right_answer_and_its_traffic_is_counted_by_library(
     assert 0 <= moved["work"].written_bytes - left <= 24
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("name", "table"), READS)
 def test_one_changed_value_is_noticed(
     name: str, table: str, tables_of_seeds: dict[str, TableFacts], tmp_path: Path

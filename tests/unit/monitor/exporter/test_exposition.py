@@ -420,6 +420,7 @@ def snapshot(readings: list[Reading], at_s: float) -> Snapshot:
     return Snapshot("n1", "m", at_s, at_s, 4, 4, tuple(readings))
 
 
+@pytest.mark.thorough
 @pytest.mark.root
 def test_numbers_that_mallory_invents_push_out_none_of_alices_jobs() -> None:
     running = [

@@ -305,6 +305,7 @@ def test_the_real_program_writes_pages_of_both_formats_one_after_the_other() -> 
             assert body.endswith(b"# EOF\n") == (format_ is TextFormat.OPENMETRICS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.root
 @pytest.mark.parametrize("says", ["", "GET /metrics HT", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 def test_a_user_who_floods_takes_nothing_of_what_another_user_may_scrape(says: str) -> None:

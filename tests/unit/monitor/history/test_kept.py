@@ -68,6 +68,7 @@ def three_hours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[fl
     return file, written(file, 3 * 3600)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("step", [1, 10, 60, 600])
 def test_each_width_of_steps_tells_the_same_bytes_and_the_highest_second(
     three_hours: tuple[Path, list[float]], step: int

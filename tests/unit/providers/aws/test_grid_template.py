@@ -369,6 +369,7 @@ def test_more_machines_than_a_stack_has_room_for_are_refused_with_their_count() 
     assert said in str(error.value)
 
 
+@pytest.mark.thorough
 def test_a_template_is_refused_by_the_size_that_is_written_which_is_more_than_that_of_its_json() -> None:
     plain = FSX.replace("aws:\n", "aws:\n  replace_nodes: false\n", 1)
     most, more = (plain.replace("count: 4}", f"count: {count}}}") for count in (50, 55))

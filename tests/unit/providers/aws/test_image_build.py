@@ -36,6 +36,7 @@ def with_aws(text: str, spec: str = FSX) -> str:
     return spec.replace(ZONE, f"{ZONE} {text},")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "aws",
     [

@@ -81,6 +81,7 @@ def test_scale_meets_most_of_all_else() -> None:
     assert volumes == {"io2"}
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", MATRIX)
 def test_the_templates_hold_together(name: str) -> None:
     spec = read(name)
@@ -98,6 +99,7 @@ def test_the_templates_hold_together(name: str) -> None:
         assert len(json.dumps(data)) < MOST_USER_DATA
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", MATRIX)
 def test_what_holds_data_is_known_without_the_spec_as_well(name: str) -> None:
     """A release that cannot read the spec in the stack's metadata must not take data for nothing."""
@@ -107,6 +109,7 @@ def test_what_holds_data_is_known_without_the_spec_as_well(name: str) -> None:
     assert changes.holders_by_tags(storage, spec.name) == changes.holders(spec, layout)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", MATRIX)
 def test_the_spec_in_the_stack_is_read_again(name: str) -> None:
     """With all defaults in it: by what is deployed, `status`, `down` and refusals of `up` go."""
@@ -117,6 +120,7 @@ def test_the_spec_in_the_stack_is_read_again(name: str) -> None:
     assert changes.values(again) == changes.values(read(name))
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", MATRIX)
 def test_it_is_rendered_with_policies_and_costs(name: str) -> None:
     spec = read(name)

@@ -60,6 +60,7 @@ def test_the_linted_templates_have_every_property_that_any_has() -> None:
     assert used(LINTED) == used(SPECS)
 
 
+@pytest.mark.thorough
 def test_another_process_with_other_hashes_writes_the_same_bytes() -> None:
     written = [
         subprocess.run(

@@ -85,6 +85,7 @@ def test_every_two_values_meet_that_can() -> None:
     assert missing(FIELDS, can_be, rows()[:-1]) != []
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", MATRIX)
 def test_it_is_checked_and_rendered_as_the_provider_takes_it(name: str) -> None:
     assert {each.name for each in all_findings(spec_of(name))} <= FINDINGS
@@ -112,6 +113,7 @@ def dangling(root: Mapping[str, Any]) -> set[str]:
     return {each for each in named if each.startswith(("data.", "var.", "oci_"))} - there
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", MATRIX)
 def test_its_roots_hold_together(name: str) -> None:
     """Everything that an expression names is there, and the grid takes what storage puts out."""
@@ -129,6 +131,7 @@ def test_its_roots_hold_together(name: str) -> None:
     assert dangling(grid) == {"var.fs_subnet"}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", MATRIX)
 def test_its_machines_have_addresses_and_devices_of_their_own(name: str) -> None:
     layout = oci_layout(spec_of(name))
@@ -143,6 +146,7 @@ def test_its_machines_have_addresses_and_devices_of_their_own(name: str) -> None
         assert not one.overlaps(other)
 
 
+@pytest.mark.thorough
 def test_another_process_renders_the_same_bytes(pytestconfig: pytest.Config) -> None:
     """With another order of sets."""
     some = list(MATRIX)[:: 1 if pytestconfig.getoption("--thorough") else 3]
