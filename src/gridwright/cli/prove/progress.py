@@ -34,7 +34,7 @@ from gridwright.runs.workload_events import (
     WorkloadRepeatBegun,
     WorkloadSample,
 )
-from gridwright.units import format_bytes, format_rate
+from gridwright.units import counted, format_bytes, format_rate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -395,7 +395,7 @@ def describe(event: WorkloadEvent) -> str:
             nodes = f" on {len(event.nodes)} nodes" if event.nodes is not None else ""
             return (
                 f"workload: matrix {event.matrix}, scale {event.scale}, "
-                f"{event.launches} launches in {event.streams} streams{nodes}"
+                f"{counted(event.launches, 'launch')} in {counted(event.streams, 'stream')}{nodes}"
             )
         case WorkloadRepeatBegun():
             return f"repeat {event.number} of {event.of}"
