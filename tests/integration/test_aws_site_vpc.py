@@ -351,6 +351,7 @@ def test_what_up_would_fail_of_in_a_network_of_the_site_is_found_before(
     assert site.state() == before
 
 
+@pytest.mark.thorough
 def test_what_may_hurt_is_a_warning(grid: Grid, cloud: AwsCloud, site: SiteNetwork) -> None:
     grid.edit("    reserve: true\n", "")
     assert warned(grid) == {"addresses-not-reserved"}

@@ -222,6 +222,7 @@ def test_owner_and_expiry_change_while_machines_run(fsx: Grid, cloud: AwsCloud) 
     )
 
 
+@pytest.mark.thorough
 def test_what_can_change_in_place_does(fsx: Grid, cloud: AwsCloud) -> None:
     fsx.done("up")
     before, running = cloud.file_systems(), set(cloud.running("demo"))

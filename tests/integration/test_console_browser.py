@@ -173,6 +173,7 @@ def test_tables_sort_by_buttons_and_say_how(browser: Any, console: ServedConsole
         assert HOSTILE in seen.page.locator("main").inner_text()
 
 
+@pytest.mark.thorough
 def test_a_page_whose_console_ended_says_that_what_it_shows_is_old(browser: Any) -> None:
     watching = Watching(name="demo", histories=PretendHistories(count=1), clock=lambda: END_S + 1)
     with served(watching) as console:
@@ -243,6 +244,7 @@ def test_this_machine_is_shown_without_a_spec_and_an_order_to_stop_leaves_nothin
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.root
 def test_a_lab_with_a_node_that_was_killed_is_shown_with_what_was_known_of_it(
     browser: Any, gridwright: Command, tmp_path: Path

@@ -105,6 +105,7 @@ def test_pictures_of_chains_run_without_gaps_and_stand_beside_their_words(
     opened.page.context.close()
 
 
+@pytest.mark.thorough
 def test_hovering_a_design_says_what_it_is(browser: Any, pages: dict[str, Path]) -> None:
     opened = visit(browser, pages["plan"])
     page = opened.page

@@ -98,6 +98,7 @@ def test_the_command_that_names_the_spec_names_it_where_its_verb_takes_it(trap: 
     assert "gridwright repo export --grid ./grid.yaml archive data" in " ".join(done.stderr.split())
 
 
+@pytest.mark.thorough
 def test_who_owns_the_spec_and_its_directory_takes_it(tmp_path: Path) -> None:
     open_to_all(tmp_path)
     place = tmp_path / "place"

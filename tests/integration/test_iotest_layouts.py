@@ -94,6 +94,7 @@ def test_a_slower_layout_is_seen_on_real_files(lake: Path) -> None:
     assert "the chosen layout is slower" in report
 
 
+@pytest.mark.thorough
 def test_the_same_layout_on_both_sides_shows_no_difference(lake: Path) -> None:
     gridwright = Command(lake)
     ended = gridwright(
@@ -195,6 +196,7 @@ def test_a_file_system_without_layouts_is_refused_before_anything_is_made(lake: 
     assert list((lake / "disk" / "data").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_several_nodes_have_their_directories_laid_out(
     tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ def test_keys_are_in_private_files_until_all_have_come_and_nowhere_else(
     assert left == [[]]
 
 
+@pytest.mark.thorough
 def test_in_pairs_each_node_reads_what_another_one_wrote(tmp_path: Path, library: Path) -> None:
     test = GridTest(tmp_path, library)
     test.seen.when(is_phase("read"), lambda: flip(scratch_of(library, "node1") / "stream-1.dat", 777_777))
@@ -179,6 +180,7 @@ def test_pairs_verify_what_is_right(tmp_path: Path, library: Path) -> None:
     assert phases_of(record)[1].verified_bytes == 3 * 2 * 2 * MIB
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ["buffered", "direct"])
 def test_all_streams_of_all_nodes_share_one_file(tmp_path: Path, library: Path, engine: str) -> None:
     test = GridTest(tmp_path, library)
@@ -250,6 +252,7 @@ def test_a_node_that_hangs_is_named_and_not_waited_for(tmp_path: Path, library: 
     assert [phase.status for phase in phases_of(record)] == ["complete", "complete"]
 
 
+@pytest.mark.thorough
 def test_a_node_that_stands_still_for_a_moment_stays_and_its_stall_is_told(
     tmp_path: Path, library: Path
 ) -> None:
@@ -271,6 +274,7 @@ def test_a_node_that_stands_still_for_a_moment_stays_and_its_stall_is_told(
     assert stall.streams == 2
 
 
+@pytest.mark.thorough
 def test_a_lost_node_ends_the_test_if_the_user_wants_that(tmp_path: Path, library: Path) -> None:
     test = GridTest(tmp_path, library)
     test.seen.when(is_sample("write"), lambda: test.launcher.signal("node1", signal.SIGKILL))
@@ -445,6 +449,7 @@ def test_no_node_at_all_is_said_so(tmp_path: Path, library: Path) -> None:
     assert record.libraries == []
 
 
+@pytest.mark.thorough
 def test_a_phase_ends_when_all_nodes_together_are_steady(tmp_path: Path, library: Path) -> None:
     volume = NullVolume(burst_bytes_per_s=400e6, steady_bytes_per_s=100e6, bucket_bytes=300e6)
     test = GridTest(tmp_path, library, nodes=2)
@@ -458,6 +463,7 @@ def test_a_phase_ends_when_all_nodes_together_are_steady(tmp_path: Path, library
     assert (write.seconds_last or 99.0) < 12.0
 
 
+@pytest.mark.thorough
 def test_kept_sets_of_all_nodes_are_read_again(tmp_path: Path, library: Path) -> None:
     first, _ = GridTest(tmp_path, library)(size_bytes=2 * MIB, keep=True)
     assert len(list(library.iterdir())) == 3
@@ -471,6 +477,7 @@ def test_kept_sets_of_all_nodes_are_read_again(tmp_path: Path, library: Path) ->
     assert len(list(library.glob("*/stream-*.dat"))) == 6, "kept files are never removed"
 
 
+@pytest.mark.thorough
 def test_a_sweep_raises_the_streams_of_every_node(tmp_path: Path, library: Path) -> None:
     test = GridTest(tmp_path, library, nodes=2, cores=[1, 1])
     record, status = test(seconds=0.3, sweep=True)
@@ -504,6 +511,7 @@ def test_nodes_that_do_not_share_a_library_each_use_their_own(tmp_path: Path, li
     assert (write.used.file_bytes or 0) * 2 <= 32 * MIB, "each node's room is its own"
 
 
+@pytest.mark.few(1)
 @pytest.mark.root
 @pytest.mark.parametrize("flag", ["pairs", "shared_file"])
 def test_what_needs_a_shared_library_is_refused_without_one(tmp_path: Path, library: Path, flag: str) -> None:

@@ -111,6 +111,7 @@ def repeat_once(direction: str, proxy: Proxy) -> Callable[[], None]:
     return begin
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("meddle", "direction"),
     [
@@ -140,6 +141,7 @@ def test_who_changes_or_repeats_bytes_ends_that_connection_and_no_more(
     assert list(library.iterdir()) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("direction", "at"),
     [

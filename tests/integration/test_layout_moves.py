@@ -88,6 +88,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_library_gets_the_layout_of_the_spec_and_that_of_a_flag(site: Site) -> None:
     plan = site.run("set", "grid.yaml", "--dry-run").stdout
     assert f"data: {site.library}: 1 OST (stripes of 4 MiB) (that of the whole file system) -> 4 OSTs" in plan

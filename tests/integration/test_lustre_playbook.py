@@ -57,6 +57,7 @@ def facts_of_base() -> set[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_mount_is_judged_whatever_facts_the_base_has_set(tmp_path: Path) -> None:
     facts = sorted(facts_of_base())
     assert "base_there" in facts

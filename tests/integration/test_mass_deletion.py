@@ -68,6 +68,7 @@ def test_an_export_deletes_no_half_of_a_library_unless_it_is_named(
     assert "refused" not in gridwright("repo", "status", *flags).out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_file_in_place_of_a_directory_waits_for_deletions_that_are_refused(
     server: StoreServer, url: str, library: Path, gridwright: Command, is_known: bool
@@ -98,6 +99,7 @@ def test_a_file_in_place_of_a_directory_waits_for_deletions_that_are_refused(
     assert [each.rpartition("/")[2] for each in found] == ["d1"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", [[], ["--deletions", "--delete-up-to", "1"]])
 def test_what_lies_in_a_directory_in_place_of_a_file_waits_with_it(
     server: StoreServer, url: str, library: Path, gridwright: Command, words: list[str]

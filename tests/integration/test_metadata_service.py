@@ -189,6 +189,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
 PARAMETERS = [pytest.param(each, id=name) for name, each in WITH_IDENTITY.items()]
 
 
+@pytest.mark.few(2)
 @root_only
 @pytest.mark.parametrize(("machine", "service"), [(each.values[0],) * 2 for each in PARAMETERS],
                          ids=[each.id for each in PARAMETERS], indirect=["machine"])  # fmt: skip

@@ -104,6 +104,7 @@ def test_a_stdout_that_is_closed_fails_the_environment_and_becomes_no_other_file
     assert "\nname:" in (tmp_path / "made.yaml").read_text()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
 def test_messages_that_nobody_can_read_stop_nothing(stderr: str, tmp_path: Path) -> None:
     done = shell(f"cd {tmp_path} && {GRIDWRIGHT} runs list --runs . {stderr} && {GRIDWRIGHT} schema {stderr}")

@@ -113,6 +113,7 @@ def test_a_disk_that_refuses_the_page_is_a_failure_of_the_environment(
     assert refused.json["problems"][0]["where"] == "/proc/page.html"
 
 
+@pytest.mark.thorough
 def test_a_reader_that_goes_away_is_no_missed_requirement(gridwright: Command, tmp_path: Path) -> None:
     """Whether the reader goes before the last line is written is chance; neither way is it status 1."""
     script = f"{GRIDWRIGHT} plan {REQUIREMENTS} | head -1; echo status ${{PIPESTATUS[0]}}"
@@ -121,6 +122,7 @@ def test_a_reader_that_goes_away_is_no_missed_requirement(gridwright: Command, t
     assert done.stderr in {"", "error: stdout: cannot be written: Broken pipe\n"}
 
 
+@pytest.mark.thorough
 def test_a_design_written_away_from_its_catalogue_says_so(gridwright: Command, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     spec = tmp_path / "mine" / "requirements.yaml"

@@ -293,6 +293,7 @@ THOROUGH = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("who", THOROUGH)
 def test_who_comes_at_any_step_loses_nothing(place: Path, who: str) -> None:
     count = len(steps(exported(place / "first").parent))

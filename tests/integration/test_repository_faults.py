@@ -458,6 +458,7 @@ def test_an_edit_during_the_next_export_makes_no_conflict_that_stays(killed: Kil
     assert (said["problems"], said["done"]["equal"]["count"]) == ([], 2)
 
 
+@pytest.mark.thorough
 def test_what_a_store_makes_of_a_killed_export_after_a_look_is_no_conflict(killed: Killed) -> None:
     """The last bytes of a PUT were on their way: the next export asks before they have come."""
     (killed.library / "a").write_bytes(b"first")
@@ -673,6 +674,7 @@ def test_the_documented_release_needs_no_other_flag(library: Path, server: Store
         assert b"Traceback" not in ended.stderr
 
 
+@pytest.mark.few(1)
 @root_only
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY])
 def test_who_opens_a_file_ends_no_release(

@@ -15,6 +15,7 @@ from tests.unit.test_beneath import deep
 pytestmark = pytest.mark.root
 
 
+@pytest.mark.few(1)
 def test_nothing_comes_into_what_is_mounted_over_a_directory(
     server: StoreServer, gridwright: Command, library: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -112,6 +112,7 @@ def test_each_store_takes_a_library_and_gives_it_back_in_few_requests(
         assert [each["Key"] for each in left] == ["prod/.gridwright/manifest.parquet"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["moto", "versitygw", "seaweedfs"])
 def test_a_name_with_a_backslash_takes_no_other_files_object(
     tmp_path: Path, library: Path, url: str, kind: str
@@ -207,6 +208,7 @@ def forbidding(method: str, part: str) -> Callable[[Answer], None]:
     return forbid
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("lie", "said"),
     [

@@ -104,6 +104,7 @@ def test_a_launch_is_accounted_for_as_on_a_single_node(grid: GridRuns) -> None:
     assert grid.left() == []
 
 
+@pytest.mark.thorough
 @pretended
 def test_samples_tell_what_each_node_did(grid: GridRuns) -> None:
     write = "for i in 1 2 3 4 5 6 7 8; do sleep 0.25; done"
@@ -161,6 +162,7 @@ def test_a_job_that_its_scheduler_gives_up_is_handed_in_again(grid: GridRuns, to
     assert "workload-requeued" in grid.findings()
 
 
+@pytest.mark.thorough
 @pretended
 def test_a_launch_that_loses_every_node_fails_and_says_so(tmp_path: Path, token: str) -> None:
     grid = GridRuns(tmp_path, {f"compute{number}": 4 for number in range(1, 5)})

@@ -134,6 +134,7 @@ def test_libraries_that_are_missing_are_made_and_said(grid: Grid) -> None:
     assert grid.left() == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["work", "data"])
 def test_a_library_that_is_no_directory_is_named(grid: Grid, name: str) -> None:
     grid.library(name).rmdir()
@@ -144,6 +145,7 @@ def test_a_library_that_is_no_directory_is_named(grid: Grid, name: str) -> None:
     assert grid.library(name).read_text() == "mine"
 
 
+@pytest.mark.thorough
 def test_libraries_may_lie_in_directories_of_any_name(tmp_path: Path, gridwright: Command) -> None:
     place = tmp_path / "a 'quoted\" grün name"
     place.mkdir()

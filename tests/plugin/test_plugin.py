@@ -237,6 +237,7 @@ def toyctl(toy: Site, read_ahead: int) -> None:
     program.chmod(0o755)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("read_ahead", "right"), [(4, False), (16, True), (64, True)])
 def test_doctor_holds_a_setting_of_the_kind(toy: Site, read_ahead: int, right: bool) -> None:
     toyctl(toy, read_ahead)
@@ -246,6 +247,7 @@ def test_doctor_holds_a_setting_of_the_kind(toy: Site, read_ahead: int, right: b
     assert not (toy.directory / "told").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="not as root")
 def test_setup_check_plans_the_role_and_its_settings(toy: Site) -> None:
