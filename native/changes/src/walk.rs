@@ -244,6 +244,8 @@ impl Worker {
         while let Some(entry) = entries.next() {
             let looked = match entry {
                 Ok(entry) => self.look(&opened, directory, entry.file_name(), found),
+                // It went while it was read (getdents64(2)).
+                Err(Errno::NOENT) if !directory.is_empty() => break,
                 Err(error) => Err(error),
             };
             match looked {
