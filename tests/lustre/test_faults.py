@@ -214,6 +214,17 @@ def test_a_target_that_was_switched_off_and_on_again_while_it_was_idle_is_none_t
     names = grid.machine.python(script)
     assert "target-reactivated" in names
     assert "client-evicted" not in names
+    # One that was idle when it was switched off comes back without an eviction: the next one is real.
+    grid.set("'ldlm.namespaces.testfs-OST0001-osc-[!M]*.lru_size=clear'")
+    grid.until(f"{_count(OSC, 'IDLE')} -ge 1")
+    grid.set(f"'{OSC}.active=0'")
+    grid.set(f"'{OSC}.active=1'")
+    grid.until("timeout 10 lfs df /mnt/lustre")
+    grid.machine.run(
+        "for each in $(lctl get_param -n 'obdfilter.testfs-OST0001.exports.*.uuid' | grep -v mdtlov); "
+        f"do lctl set_param obdfilter.testfs-OST0001.evict_client=$each; done; {write}; {write}"
+    )
+    assert "client-evicted" in grid.machine.python(script)
 
 
 @pytest.mark.parametrize(("parameter", "usual"), [("active", "1"), ("max_create_count", "20000")])

@@ -266,6 +266,11 @@ LOST = (
     "scratch-MDT0000; in progress operations using this service will fail.\n"
 )
 """What 2.17.0 logged when a target was switched off and on; the second alone when a server evicted."""
+REFUSED = (
+    f"[ 1287.566777] LustreError: scratch-MDT0000-mdc-{INSTANCE}: operation mds_getattr to node 0@lo failed: "
+    "rc = -107\n"
+)
+"""What it logged before the second, where a request found out that a server had evicted."""
 
 
 @pytest.mark.parametrize(
@@ -277,6 +282,9 @@ LOST = (
         (SWITCHED_OFF + LOST + LOST, "client-evicted", Condition.DEGRADED),
         (LOST + SWITCHED_OFF + LOST, "target-reactivated", Condition.HEALTHY),
         (SWITCHED_OFF.replace("MDT0000", "OST0000") + LOST, "client-evicted", Condition.DEGRADED),
+        (SWITCHED_OFF + REFUSED + LOST, "client-evicted", Condition.DEGRADED),
+        # It was connected 24 minutes before the eviction: off and on while it was idle, before that.
+        (SWITCHED_OFF + LOST.replace("1288", "2984"), "client-evicted", Condition.DEGRADED),
     ],
 )
 def test_a_target_that_was_switched_off_and_on_here_has_evicted_nobody(

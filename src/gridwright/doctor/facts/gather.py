@@ -216,7 +216,7 @@ def digest(lines: Iterable[str]) -> dict[str, Trouble]:
     """
     troubles: dict[str, Trouble] = {}
     lines = list(lines)
-    switched = {each.number for each in evictions(lines) if each.switched}
+    switched = {each.number for each in evictions(lines) if each.since_off_s is not None}
     for number, line in enumerate(lines):
         if number in switched or _OF_FILES.search(line):
             continue

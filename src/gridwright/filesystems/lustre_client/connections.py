@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -35,10 +35,13 @@ _DEVICE = re.compile(
     r"(?:osc|mdc)\.(?P<device>(?P<target>[^.]+-(?P<kind>OST|MDT)[0-9a-f]{4})-(?:osc|mdc)-(?!MDT)[^.]+)\."
 )
 _KERNEL_LOG = re.compile(
-    r"setting import (?P<off>\S+)_UUID INACTIVE by administrator request"
-    r"|(?P<device>\S+): This client was evicted by (?P<target>[^\s;,]+)"
+    r"^(?:\[\s*(?P<s>[0-9.]+)\])?.*?"
+    r"(?:setting import (?P<off>\S+)_UUID INACTIVE by administrator request"
+    r"|(?P<refused>[^\s:]+): operation \S+ to node \S+ failed: rc = -107"
+    r"|(?P<device>[^\s:]+): This client was evicted by (?P<target>[^\s;,]+))"
 )
-"""ptlrpc_set_import_active() and ptlrpc_import_recovery_state_machine() of lustre/ptlrpc."""
+"""ptlrpc_set_import_active(), ptlrpc_check_status() (ENOTCONN), ptlrpc_import_recovery_state_machine() of
+lustre/ptlrpc; dmesg(1) prints the seconds since the boot first."""
 _IN_FLIGHT = r"^\s*inflight:\s*(\d{1,9})\s*$"
 _IDLE = r"^\s*idle:\s*(\d{1,9}) sec"
 _TRANSFERS = re.compile(r"^(?:read|write) RPCs in flight:\s*(\d{1,9})$", re.MULTILINE)
@@ -184,14 +187,14 @@ def with_switched(connected: Connected, kernel_log: str) -> Connected:
 
     A history does not tell one from the other; the log of the kernel does, as far as it goes back.
     """
-    by_administrator: dict[str, list[bool]] = defaultdict(list)
+    logged: dict[str, list[Eviction]] = defaultdict(list)
     for eviction in evictions(kernel_log.splitlines()):
-        by_administrator[eviction.device].append(eviction.switched)
+        logged[eviction.device].append(eviction)
 
     def history(each: LustreConnection) -> tuple[tuple[int, str], ...]:
-        last_first = reversed(by_administrator[each.device])
+        last_first = reversed(logged[each.device])
         return tuple(
-            (when, SWITCHED if state == EVICTED and next(last_first, False) else state)
+            (when, SWITCHED if state == EVICTED and _by_switch(next(last_first, None), when, each) else state)
             for when, state in reversed(each.history)
         )[::-1]
 
@@ -201,28 +204,49 @@ def with_switched(connected: Connected, kernel_log: str) -> Connected:
 
 
 class Eviction(NamedTuple):
-    """A line of the kernel's log in which a client was evicted, or says so."""
+    """A line of the kernel's log in which a client says that it was evicted."""
 
     number: int
     """Of the line, from 0."""
     device: str
-    switched: bool
-    """Whether an administrator switched the target off and on here, and no server gave up this client."""
+    since_off_s: float | None
+    """How long before an administrator had switched the target off here, which then evicted nobody; 0 where
+    the lines have no times, and None where no switch explains it."""
+
+
+def _by_switch(eviction: Eviction | None, when: int, connection: LustreConnection) -> bool:
+    """Whether an eviction comes of a switch: a connection that was made since then was lost otherwise.
+
+    One that was idle when it was switched off comes back without an eviction (seen with 2.17.0).
+    """
+    if eviction is None or eviction.since_off_s is None:
+        return False
+    off = when - eviction.since_off_s
+    return not any(state == "FULL" and off + 1 <= at < when for at, state in connection.history)
 
 
 def evictions(lines: Iterable[str]) -> Iterator[Eviction]:
-    """The evictions of a kernel's log, in its order."""
-    off: Counter[str] = Counter()
+    """The evictions of a kernel's log, in its order.
+
+    A switch explains one eviction, the first after it; none of a connection whose request the server refused
+    before, since it knew the client no more.
+    """
+    off: dict[str, list[float]] = defaultdict(list)
+    refused: set[str] = set()
     for number, line in enumerate(lines):
         found = _KERNEL_LOG.search(line)
         if found is None:
             continue
+        at = float(found["s"] or 0.0)
         if found["off"]:
-            off[found["off"]] += 1
-            continue
-        switched = off[found["target"]] > 0
-        off[found["target"]] -= switched
-        yield Eviction(number, found["device"], switched)
+            off[found["off"]].append(at)
+        elif found["refused"]:
+            refused.add(found["refused"])
+        elif found["device"] in refused or not off[found["target"]]:
+            refused.discard(found["device"])
+            yield Eviction(number, found["device"], None)
+        else:
+            yield Eviction(number, found["device"], at - off[found["target"]].pop())
 
 
 class _Waits(NamedTuple):

@@ -154,7 +154,7 @@ def _evictions(connections: Sequence[LustreConnection], now_s: float) -> Iterato
             "Run those jobs again; look for the reason in dmesg of both: a network that drops, or a node out "
             "of memory",
         )
-    if told := _times(recent(connections, SWITCHED, now_s)):
+    if told := _times(recent([each for each in connections if each.active], SWITCHED, now_s)):
         yield Finding(
             "info",
             "target-reactivated",
@@ -175,7 +175,9 @@ def _times(recent: Mapping[str, Sequence[int]]) -> str:
 
 def space_findings(connected: Connected, spaces: Spaces) -> Iterator[Finding]:
     """Targets that are silent, flagged, full, or far apart."""
-    waiting = [each for each in connected.connections if each.is_silent]
+    # Of a target that is away for one mount of this node, another's requests only wait longer for that.
+    away = {each.target for each in connected.connections if each.active and not each.is_up}
+    waiting = [each for each in connected.connections if each.is_silent and each.target not in away]
     if waiting:
         words = [
             f"{each.target}{f' at {each.server}' if each.server else ''} ({each.waiting} "
