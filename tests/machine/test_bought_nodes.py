@@ -66,7 +66,6 @@ def test_nodes_that_let_nobody_log_in_answer_as_jobs(lab: Lab) -> None:
     assert left.out == ""
 
 
-@pytest.mark.thorough
 def test_what_the_workload_lacks_on_the_grid_is_named_with_the_command_that_installs_it(
     grid: BoughtGrid,
 ) -> None:
