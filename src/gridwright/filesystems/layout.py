@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal, Protocol
 
 from gridwright.errors import ExitStatus, GridwrightError, Problem
-from gridwright.units import format_bytes
+from gridwright.units import format_bytes, plural
 
 ALL = -1
 """As a stripe count: all targets."""
@@ -97,10 +97,17 @@ class FileLayout:
             parts.append(each)
         return replace(self, components=tuple(parts))
 
-    def wider_than(self, targets: int) -> int:
-        """The largest stripe count beyond as many targets; 0 where every part fits, as several to one may."""
-        counts = (each.stripe_count for each in self.components if not each.overstriped)
-        return max((count for count in counts if count > targets), default=0)
+    def wider_than(self, targets: int, filesystem: str) -> Iterator[LayoutProblem]:
+        """Each part with more stripes than there are targets, where none is to have several."""
+        for place, each in enumerate(self.components):
+            if each.stripe_count > targets and not each.overstriped:
+                yield LayoutProblem(
+                    f"files are to have {each.stripe_count} stripes, and {filesystem} has "
+                    f"{targets} {plural(targets, 'OST')}",
+                    f"write {targets}, or -1 for all",
+                    place,
+                    "stripes",
+                )
 
     @property
     def text(self) -> str:

@@ -24,7 +24,15 @@ from gridwright.errors import Finding
 from gridwright.iotest.engine import Sample
 from gridwright.iotest.outcome import Outcome
 from gridwright.runs.iotest_events import Progress
-from gridwright.runs.phase_record import Falling, PhaseRecord, RateLevel, Stall, Steady, lasting_level
+from gridwright.runs.phase_record import (
+    LASTING_PART,
+    Falling,
+    PhaseRecord,
+    RateLevel,
+    Stall,
+    Steady,
+    lasting_level,
+)
 from gridwright.units import format_bytes, format_rate
 
 CHANGE = 0.10
@@ -211,7 +219,7 @@ class Level:
 
 def hold_s(longest_s: float) -> float:
     """How long a level must last to count as steady, for a phase of at most `longest_s`."""
-    return min(600.0, longest_s / 4)
+    return min(600.0, longest_s * LASTING_PART)
 
 
 def levels(times_s: Sequence[float], rates: Sequence[float]) -> list[Level]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gridwright.errors import input_error
+from gridwright.errors import GridwrightError, Problem, input_error
 from gridwright.filesystems import kind_of
 from gridwright.filesystems.health import Run
 from gridwright.filesystems.kind import Layouts
 from gridwright.filesystems.layout import FileLayout, LayoutChoice
 from gridwright.filesystems.library_directories import number_of_targets
 from gridwright.spec.model import GridSpec
-from gridwright.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +72,13 @@ def set_library_layout(
             where=str(spec.file) if spec.file else None,
             remedy="name a library on Lustre",
         )
-    if targets := number_of_targets(filesystem, run):
-        if not choice.stated:
-            choice = replace(choice, layout=choice.layout.within(targets))
-        elif too_wide := choice.layout.wider_than(targets):
-            raise input_error(
-                f"files are to have {too_wide} stripes, and {spec.libraries[library].filesystem} has "
-                f"{counted(targets, 'OST')} on this machine",
-                where=f"library {role}",
-                remedy=f"write {targets}, or -1 for all",
-            )
+    targets = number_of_targets(filesystem, run)
+    if targets and not choice.stated:
+        choice = replace(choice, layout=choice.layout.within(targets))
+    elif targets:
+        wide = choice.layout.wider_than(targets, spec.libraries[library].filesystem or "")
+        if problems := [Problem(each.what, f"library {role}", remedy=each.remedy) for each in wide]:
+            raise GridwrightError(*problems)
     command = kind.layout_command(filesystem, choice.layout, directory)
     before = after = kind.layout(filesystem, run, directory)
     if not dry_run and not before.is_as(choice.layout):

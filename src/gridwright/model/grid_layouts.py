@@ -449,14 +449,8 @@ def _path(name: str, library: Library, component: int | None, field: str) -> tup
 
 def _report_wide(site: Site, name: str, library: Library, layout: FileLayout, targets: int) -> None:
     """Note every part of a layout that is wider than the targets there are, where their number is known."""
-    for place, component in enumerate(layout.components):
-        if 0 < targets < component.stripe_count:
-            site.report(
-                _path(name, library, place, "stripes"),
-                f"files are to have {component.stripe_count} stripes, and {library.filesystem} has "
-                f"{targets} OST{'s'[: targets != 1]}",
-                f"write {targets}, or -1 for all",
-            )
+    for problem in layout.wider_than(targets, library.filesystem or "") if targets else ():
+        site.report(_path(name, library, problem.component, problem.field), problem.what, problem.remedy)
 
 
 def check_layouts(spec: GridSpec) -> None:
